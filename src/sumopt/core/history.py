@@ -1,0 +1,62 @@
+"""Differences between successive evaluations of each subfunction: steps and changes of gradient (section 2.3.1)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sumopt.core.arrays import Coordinates
+from sumopt.core.subspace import rotate
+
+VANISHING = 1e-12
+"""Inner products below this fraction of the lengths are rounding."""
+
+
+class History:
+    """Pairs of a step and a change of gradient, up to `length` for each of `n` subfunctions, the oldest first."""
+
+    def __init__(self, n: int, length: int, capacity: int) -> None:
+        self._steps = np.zeros((n, length, capacity))
+        self._changes = np.zeros((n, length, capacity))
+        self._counts = np.zeros(n, np.intp)
+
+    def of(self, i: int) -> tuple[Coordinates, Coordinates]:
+        """Steps and changes of one subfunction, one a row; live."""
+        count = self._counts[i]
+        return self._steps[i, :count], self._changes[i, :count]
+
+    def append(self, i: int, step: Coordinates, change: Coordinates) -> None:
+        """Add the newest pair of a subfunction, dropping the oldest of a full history."""
+        count = self._counts[i]
+        if count == self._steps.shape[1]:
+            self._steps[i, :-1] = self._steps[i, 1:]
+            self._changes[i, :-1] = self._changes[i, 1:]
+            count -= 1
+        self._steps[i, count] = step
+        self._changes[i, count] = change
+        self._counts[i] = count + 1
+
+    def forget(self, i: int) -> None:
+        """Drop all pairs of a subfunction."""
+        self._counts[i] = 0
+        self._steps[i] = self._changes[i] = 0.0
+
+    def directions(self) -> Coordinates:
+        """Every step and change, those of the fullest histories' latest pairs first."""
+        pairs = np.stack([self._changes, self._steps], axis=2)[:, ::-1].swapaxes(0, 1)
+        return pairs.reshape(-1, pairs.shape[-1])
+
+    def rotate(self, rotation: Coordinates) -> None:
+        """Take everything to a collapsed subspace."""
+        rotate(self._steps, rotation)
+        rotate(self._changes, rotation)
+
+
+def is_usable(step: Coordinates, change: Coordinates, measurable: float) -> bool:
+    """Whether a pair says anything beyond rounding about the curvature along its step."""
+    step_length = float(np.linalg.norm(step))
+    change_length = float(np.linalg.norm(change))
+    return (
+        step_length > 0.0
+        and change_length > measurable
+        and abs(float(step @ change)) > VANISHING * step_length * change_length
+    )

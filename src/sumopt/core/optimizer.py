@@ -1,0 +1,294 @@
+"""The optimizer as two verbs, ask and tell: the parts decide, this assembles them (section 2.1.2)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from sumopt.core.acceptance import Observation, Place, Trial, is_bad, lengthened, retreat, shortened
+from sumopt.core.arrays import Coordinates, Vector
+from sumopt.core.growth import is_noisy
+from sumopt.core.hessian import UPDATES
+from sumopt.core.messages import Info, Query
+from sumopt.core.options import Options
+from sumopt.core.subspace import Subspace, rotate
+from sumopt.core.surrogate import Surrogate
+from sumopt.core.target import TARGETS
+
+
+class Optimizer:
+    """The Sum of Functions Optimizer on flat vectors.
+
+    Parameters
+    ----------
+    x0 : ndarray
+        Where to start: one-dimensional, float32 or float64, which is then the dtype of the basis and of every position.
+    n : int
+        Number of subfunctions.
+    rng : numpy.random.Generator
+        Source of every random choice.
+    options : Options
+        Choices of the algorithm.
+    """
+
+    def __init__(self, x0: Vector, n: int, rng: np.random.Generator, options: Options | None = None) -> None:
+        options = Options() if options is None else options
+        self.n = n
+        self.failure: str | None = None
+        self._rng = rng
+        self._noise = options.noise
+        self._target = TARGETS[options.target]
+        self._keep, self._limit = options.subspace_sizes(n)
+        # An evaluation and its retry may each add a direction before there is an occasion to collapse.
+        self._subspace = Subspace(x0.copy(), self._limit + 2)
+        epsilon = float(np.finfo(x0.dtype).eps)
+        self._rounding = 8 * epsilon
+        self.surrogate = Surrogate(
+            n,
+            self._subspace.capacity,
+            history=options.history,
+            update=UPDATES[options.update],
+            smallest_ratio=options.smallest_ratio,
+            first_step=epsilon ** (1 / 3) * (float(np.linalg.norm(x0.astype(np.float64))) or 1.0),
+            first_curvature=options.initial_curvature,
+            rounding=self._rounding,
+        )
+        self._order = rng.permutation(n)
+        self._due = np.ones(n, np.bool_)
+        self.active = min(options.initially_active, n)
+        self.evaluations = 0
+        self.eta = 1.0
+        self._gain = self._step_length = self._gradient_norm = 0.0
+        self._since_growth = 0
+        self._asked = 0
+        self._here = self._home = Place(np.zeros(self._subspace.capacity), x0.copy())
+        self._trial: Trial | None = None
+        self._record = (self._here.vector, math.nan, 0)
+        self._next_record = n
+        self._pending: tuple[int, int, Place] | None = None
+        self._whole = True
+
+    @property
+    def x(self) -> Vector:
+        """The best position completed so far."""
+        return (self._best()[0] if self._whole else self._home.vector).copy()
+
+    @property
+    def fun(self) -> float:
+        """F at `x`, estimated from the latest measurement of every subfunction; nan before there is any."""
+        return self._best()[1] if self._whole else math.nan
+
+    @property
+    def values(self) -> Coordinates:
+        """The latest value of every subfunction; nan for one that was never measured."""
+        values = np.empty(self.n)
+        values[self._order] = self.surrogate.values
+        return values
+
+    def ask(self) -> Query:
+        """What to evaluate next; the same until it is told."""
+        self._check_state()
+        if self._pending is None:
+            if self._trial is not None:
+                slot, place = self._trial.index, self._place(self._trial.points[0])
+            else:
+                slot, place = self._choose(), self._here
+            self._asked += 1
+            self._pending = slot, self._asked, place
+        slot, ticket, place = self._pending
+        return Query(ticket, int(self._order[slot]), place.vector.copy())
+
+    def tell(self, query: Query, value: float, gradient: Vector) -> Info:
+        """Take the answer to a query, and move on."""
+        slot, place = self._claim(query)
+        self._whole = False
+        self._pending = None
+        self.evaluations += 1
+        observation = self._observation(place, value, gradient)
+        if self._trial is None:
+            outcome = self._judge(slot, place, observation)
+        else:
+            outcome = self._resolve(self._trial, observation)
+        self._whole = True
+        return self._info(int(self._order[slot]), value, outcome)
+
+    def replace(self, index: int, keep_history: bool = False) -> None:
+        """Say that a subfunction is another one from now on: it is wanted next, and not compared with what it was.
+
+        Parameters
+        ----------
+        index : int
+            The subfunction.
+        keep_history : bool
+            Whether its curvature is still good, as when the noise in it is drawn anew.
+        """
+        self._check_state()
+        slot = int(np.flatnonzero(self._order == index)[0])
+        if self._trial is not None and self._trial.index == slot:
+            self._trial, self._here = None, self._home
+        if self._pending is not None and self._pending[0] == slot:
+            self._pending = None
+        self._due[slot] = True
+        self._record = (*self._record[:2], 0)
+        if not keep_history:
+            self.surrogate.forget(slot)
+
+    def _choose(self) -> int:
+        """The subfunction to evaluate: one that is due, else the target rule's."""
+        if self.surrogate.updates == 1 and self._here is not self._home:
+            # Departure 2: the assumed curvature of the first is replaced by a measured one before others inherit it.
+            return 0
+        due = self._due[: self.active]
+        if due.any():
+            return int(np.argmax(due))
+        return self._target(self.surrogate, self._here.coordinates, self._rng)
+
+    def _observation(self, place: Place, value: float, gradient: Vector) -> Observation | None:
+        """An answer in the shared subspace, which it may expand; None if it is not finite."""
+        if not (math.isfinite(value) and np.isfinite(gradient).all()):
+            return None
+        coordinates = self._subspace.include(gradient)
+        self.surrogate.size = self._subspace.size
+        return Observation(place, value, coordinates)
+
+    def _judge(self, slot: int, place: Place, observation: Observation | None) -> str:
+        """Settle a good evaluation, open a trial of a bad one."""
+        if observation is None:
+            last = self.surrogate.positions[slot] if slot < self.surrogate.count else None
+            self._back_off(slot, retreat(place.coordinates, self._home.coordinates, last))
+            return "not finite"
+        if not self._due[slot] and place is not self._home:
+            previous = float(self.surrogate.values[slot])
+            predicted = self.surrogate.value_at(slot, place.coordinates)
+            if is_bad(observation.value, previous, predicted, self._gain, self._rounding):
+                self._trial = Trial(slot, (self._home.coordinates,), observation)
+                return "rejected"
+        self._settle(slot, [observation], failed=False)
+        return "accepted"
+
+    def _resolve(self, trial: Trial, observation: Observation | None) -> str:
+        """End a trial, or go on to its next point."""
+        self._trial = None
+        if trial.failed is None:
+            if observation is None:
+                self._back_off(trial.index, trial.points[1:])
+                return "not finite"
+            self._settle(trial.index, [observation], failed=True)
+        elif observation is None:
+            self._settle(trial.index, [trial.failed], failed=False)
+        elif observation.value > trial.failed.value:
+            # The last position was even worse: whatever raised this subfunction, it was not the step.
+            self._settle(trial.index, [observation, trial.failed], failed=False)
+        else:
+            self._settle(trial.index, [trial.failed, observation], failed=True)
+        return "retry"
+
+    def _back_off(self, slot: int, points: tuple[Coordinates, ...]) -> None:
+        """Look for a finite value at these points, or give up."""
+        if points:
+            self._trial = Trial(slot, points, None)
+        else:
+            self.failure = (
+                f"subfunction {self._order[slot]} was not finite, or its gradient was not, at any point tried; "
+                "check it there, or start elsewhere"
+            )
+
+    def _settle(self, slot: int, observations: list[Observation], *, failed: bool) -> None:
+        """Learn from observations of one subfunction, stand where the last one was made, and step on."""
+        for observation in observations:
+            self.surrogate.observe(
+                slot,
+                observation.place.coordinates,
+                observation.value,
+                observation.gradient,
+                comparable=not self._due[slot],
+            )
+            self._due[slot] = False
+        self._home = observations[-1].place
+        self.eta = shortened(self.eta) if failed else lengthened(self.eta, self.n)
+        if self.eta < np.finfo(np.float64).eps:
+            self.failure = (
+                "every step from here was rejected: either this is the minimum to within rounding, or gradients and "
+                "values disagree (see check_gradient)"
+            )
+        if self.evaluations >= self._next_record:
+            self._record = self._best()
+            self._next_record += self.n
+        self._step(failed=failed)
+
+    def _best(self) -> tuple[Vector, float, int]:
+        """The last position, unless the best end of a pass was better by the same subfunctions, and F there."""
+        count = self.surrogate.count
+        if count == 0:
+            return self._record
+        estimate = self.surrogate.estimate(self._home.coordinates) * self.n / count
+        if count == self._record[2] and estimate > self._record[1]:
+            return self._record
+        return self._home.vector, estimate, count
+
+    def _step(self, *, failed: bool) -> None:
+        """Make room in the subspace, perhaps let one more subfunction in, and go where G is least."""
+        home = self._home.coordinates
+        if self._subspace.size > self._limit and not self._subspace.full:
+            home = self._collapse(home)
+        gradient, newton, factor = self.surrogate.newton_step(home)
+        self._since_growth += 1
+        if self.active < self.n and not self._due[: self.active].any():
+            grows = failed or self._since_growth >= self.active
+            if grows or is_noisy(self.surrogate.measured_gradients(), factor, self._noise):
+                self.active += 1
+                self._since_growth = 0
+        step = self.eta * newton
+        self._gradient_norm = float(np.linalg.norm(gradient))
+        self._gain = self.surrogate.predicted_gain(gradient, step)
+        self._step_length = float(np.linalg.norm(step))
+        self._here = self._place(home + step) if self._step_length > 0.0 else self._home
+
+    def _collapse(self, home: Coordinates) -> Coordinates:
+        """Shrink the subspace to what was measured last; the coordinates of home there."""
+        rotation = self._subspace.collapse(self.surrogate.spanning(home), self._keep)
+        shrunk = home[None].copy()
+        rotate(shrunk, rotation)
+        self._home = Place(shrunk[0], self._home.vector)
+        self.surrogate.rotate(rotation, shrunk[0])
+        return self._home.coordinates
+
+    def _place(self, coordinates: Coordinates) -> Place:
+        """A point from its coordinates; home where they are home's."""
+        if (coordinates == self._home.coordinates).all():
+            return self._home
+        return Place(coordinates, self._subspace.position(coordinates))
+
+    def _claim(self, query: Query) -> tuple[int, Place]:
+        """The pending evaluation that a query stands for."""
+        self._check_state()
+        if self._pending is None or query.ticket != self._pending[1]:
+            raise ValueError(
+                f"query {query.ticket} is not pending: it was told before, or its subfunction was replaced; ask() again"
+            )
+        return self._pending[0], self._pending[2]
+
+    def _check_state(self) -> None:
+        """Refuse to go on where there is no way on."""
+        if not self._whole:
+            raise RuntimeError("the optimizer was interrupted within tell(); x is still good, the rest is not")
+        if self.failure is not None:
+            raise RuntimeError(f"the run has ended: {self.failure}")
+
+    def _info(self, index: int, value: float, outcome: str) -> Info:
+        """What just happened."""
+        return Info(
+            evaluation=self.evaluations,
+            index=index,
+            value=float(value),
+            outcome=outcome,
+            eta=self.eta,
+            step_length=self._step_length,
+            predicted_gain=self._gain,
+            gradient_norm=self._gradient_norm,
+            gradient_scale=float(np.linalg.norm(self.surrogate.measured_gradients(), axis=1).sum()),
+            active=self.active,
+            subspace_size=self._subspace.size,
+            failure=self.failure,
+        )
