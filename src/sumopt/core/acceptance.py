@@ -28,13 +28,15 @@ class Observation:
 class Trial:
     """A bad step being resolved: the subfunction in question is evaluated at `points`, one after the other.
 
-    With a `failed` observation there is one point, the last position, and the lower value decides. Without, the bad
-    value was not finite, and the first point with a finite one ends the trial.
+    With a `suspect` observation there is one point, the last position, and the step was bad if the suspect value is
+    above the one there by more than is `allowed`. Without, a value was not finite, and the first point with a finite
+    one ends the trial.
     """
 
     index: int
     points: tuple[Coordinates, ...]
-    failed: Observation | None
+    suspect: Observation | None = None
+    allowed: float = 0.0
 
 
 def is_bad(value: float, previous: float, predicted: float, gain: float, rounding: float) -> bool:

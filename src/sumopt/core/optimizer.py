@@ -64,7 +64,7 @@ class Optimizer:
         self._asked = 0
         self._here = self._home = Place(np.zeros(self._subspace.capacity), x0.copy())
         self._trial: Trial | None = None
-        self._record = (self._here.vector, math.nan, 0)
+        self._record = (self._here.vector, math.nan, math.inf)
         self._next_record = n
         self._pending: tuple[int, int, Place] | None = None
         self._whole = True
@@ -76,7 +76,7 @@ class Optimizer:
 
     @property
     def fun(self) -> float:
-        """F at `x`, estimated from the latest measurement of every subfunction; nan before there is any."""
+        """F at `x`, from the latest value of every subfunction, each measured near there; nan before there is any."""
         return self._best()[1] if self._whole else math.nan
 
     @property
@@ -130,7 +130,7 @@ class Optimizer:
         if self._pending is not None and self._pending[0] == slot:
             self._pending = None
         self._due[slot] = True
-        self._record = (*self._record[:2], 0)
+        self._record = (*self._record[:2], math.inf)
         if not keep_history:
             self.surrogate.forget(slot)
 
@@ -158,36 +158,44 @@ class Optimizer:
             last = self.surrogate.positions[slot] if slot < self.surrogate.count else None
             self._back_off(slot, retreat(place.coordinates, self._home.coordinates, last))
             return "not finite"
-        if not self._due[slot] and place is not self._home:
-            previous = float(self.surrogate.values[slot])
-            predicted = self.surrogate.value_at(slot, place.coordinates)
-            if is_bad(observation.value, previous, predicted, self._gain, self._rounding):
-                self._trial = Trial(slot, (self._home.coordinates,), observation)
-                return "rejected"
+        if place is not self._home and self._is_suspect(slot, observation):
+            allowed = max(self._gain, 0.0) if self._due[slot] else 0.0
+            self._trial = Trial(slot, (self._home.coordinates,), observation, allowed)
+            return "rejected"
         self._settle(slot, [observation], failed=False)
         return "accepted"
+
+    def _is_suspect(self, slot: int, observation: Observation) -> bool:
+        """Whether a subfunction calls the last step bad (appendix B.5)."""
+        here = observation.place.coordinates
+        if self._due[slot]:
+            # Departure 6: without an earlier value, the slope at the end of the step says how much it may have risen.
+            return float(observation.gradient @ (here - self._home.coordinates)) > max(self._gain, 0.0)
+        previous, predicted = float(self.surrogate.values[slot]), self.surrogate.value_at(slot, here)
+        return is_bad(observation.value, previous, predicted, self._gain, self._rounding)
 
     def _resolve(self, trial: Trial, observation: Observation | None) -> str:
         """End a trial, or go on to its next point."""
         self._trial = None
-        if trial.failed is None:
+        if trial.suspect is None:
             if observation is None:
                 self._back_off(trial.index, trial.points[1:])
                 return "not finite"
             self._settle(trial.index, [observation], failed=True)
         elif observation is None:
-            self._settle(trial.index, [trial.failed], failed=False)
-        elif observation.value > trial.failed.value:
-            # The last position was even worse: whatever raised this subfunction, it was not the step.
-            self._settle(trial.index, [observation, trial.failed], failed=False)
+            self._settle(trial.index, [trial.suspect], failed=False)
+            return "not finite"
+        elif trial.suspect.value <= observation.value + trial.allowed:
+            # The last position was as bad: whatever raised this subfunction, it was not the step.
+            self._settle(trial.index, [observation, trial.suspect], failed=False)
         else:
-            self._settle(trial.index, [trial.failed, observation], failed=True)
+            self._settle(trial.index, [trial.suspect, observation], failed=True)
         return "retry"
 
     def _back_off(self, slot: int, points: tuple[Coordinates, ...]) -> None:
         """Look for a finite value at these points, or give up."""
         if points:
-            self._trial = Trial(slot, points, None)
+            self._trial = Trial(slot, points)
         else:
             self.failure = (
                 f"subfunction {self._order[slot]} was not finite, or its gradient was not, at any point tried; "
@@ -213,19 +221,24 @@ class Optimizer:
                 "values disagree (see check_gradient)"
             )
         if self.evaluations >= self._next_record:
-            self._record = self._best()
-            self._next_record += self.n
+            self._keep_record()
         self._step(failed=failed)
 
-    def _best(self) -> tuple[Vector, float, int]:
-        """The last position, unless the best end of a pass was better by the same subfunctions, and F there."""
-        count = self.surrogate.count
-        if count == 0:
+    def _best(self) -> tuple[Vector, float, float]:
+        """The last position, unless the best end of a pass was clearly better; F there, and the most it may be."""
+        if self.surrogate.count == 0:
             return self._record
-        estimate = self.surrogate.estimate(self._home.coordinates) * self.n / count
-        if count == self._record[2] and estimate > self._record[1]:
+        total, doubt = self.surrogate.estimate()
+        if total - doubt > self._record[2]:
             return self._record
-        return self._home.vector, estimate, count
+        return self._home.vector, total, total + doubt
+
+    def _keep_record(self) -> None:
+        """At the end of a pass, remember a position that is as good as any before."""
+        best = self._best()
+        if best[2] <= self._record[2]:
+            self._record = best
+        self._next_record += self.n
 
     def _step(self, *, failed: bool) -> None:
         """Make room in the subspace, perhaps let one more subfunction in, and go where G is least."""

@@ -55,6 +55,7 @@ class Surrogate:
         self.positions = np.zeros((n, capacity))
         self.gradients = np.zeros((n, capacity))
         self.values = np.full(n, np.nan)
+        self.moves = np.full(n, np.inf)
         self.measured_at = np.full(n, -1)
         self.history = History(n, history, capacity)
         self.diagonals = np.zeros(n)
@@ -81,16 +82,10 @@ class Surrogate:
         away = position - self.positions[i]
         return float(self.values[i] + self.gradients[i] @ away + 0.5 * away @ (self.hessian(i) @ away))
 
-    def estimate(self, position: Coordinates) -> float:
-        """The sum of the measured subfunctions at a position, each the higher of its model and its latest value.
-
-        Models extrapolate too low where a run goes astray; latest values are low where a step pleased one subfunction
-        at the others' cost. Neither alone tells a better position from a worse one.
-        """
-        n = self.count
-        away = position - self.positions[:n]
-        modelled = np.einsum("ij,ij->i", self.gradients[:n], away) + 0.5 * self.own_distances(away)
-        return float((self.values[:n] + np.maximum(modelled, 0.0)).sum())
+    def estimate(self) -> tuple[float, float]:
+        """F from the latest values, their mean where one is missing; and by how much they moved the last time."""
+        scale = len(self.values) / self.count
+        return scale * float(self.values[: self.count].sum()), float(self.moves.sum())
 
     def own_distances(self, away: Coordinates) -> Coordinates:
         """Squared lengths of vectors, one a row for each measured subfunction, in the metric of its own Hessian."""
@@ -130,6 +125,7 @@ class Surrogate:
         dull = comparable and not self._learn(i, position, gradient)
         hessian = self._fit(i, gradient, dull=dull)
         self._exchange(i, position, gradient, hessian)
+        self.moves[i] = abs(value - self.values[i]) if comparable else np.inf
         self.values[i] = value
         self.count = max(self.count, i + 1)
         self.updates += 1
