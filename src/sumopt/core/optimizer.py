@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from sumopt.core.acceptance import Observation, Place, Trial, is_bad, lengthened, retreat, shortened
+from sumopt.core.acceptance import is_bad, lengthened, shortened
 from sumopt.core.arrays import Coordinates, Vector
 from sumopt.core.growth import is_noisy
 from sumopt.core.hessian import UPDATES
@@ -15,6 +15,7 @@ from sumopt.core.options import Options
 from sumopt.core.subspace import Subspace, rotate
 from sumopt.core.surrogate import Surrogate
 from sumopt.core.target import TARGETS
+from sumopt.core.trial import Observation, Place, Trial, Verdict
 
 
 class Optimizer:
@@ -40,8 +41,8 @@ class Optimizer:
         self._noise = options.noise
         self._target = TARGETS[options.target]
         self._keep, self._limit = options.subspace_sizes(n)
-        # An evaluation and its retry may each add a direction before there is an occasion to collapse.
-        self._subspace = Subspace(x0.copy(), self._limit + 2)
+        # A step that is resolved by two more evaluations adds three directions before there is occasion to collapse.
+        self._subspace = Subspace(x0.copy(), self._limit + 3)
         epsilon = float(np.finfo(x0.dtype).eps)
         self._rounding = 8 * epsilon
         self.surrogate = Surrogate(
@@ -91,7 +92,7 @@ class Optimizer:
         self._check_state()
         if self._pending is None:
             if self._trial is not None:
-                slot, place = self._trial.index, self._place(self._trial.points[0])
+                slot, place = self._trial.index, self._place(self._trial.point)
             else:
                 slot, place = self._choose(), self._here
             self._asked += 1
@@ -105,11 +106,12 @@ class Optimizer:
         self._whole = False
         self._pending = None
         self.evaluations += 1
+        size = self._subspace.size
         observation = self._observation(place, value, gradient)
         if self._trial is None:
             outcome = self._judge(slot, place, observation)
         else:
-            outcome = self._resolve(self._trial, observation)
+            outcome = self._resolve(self._trial, observation, size)
         self._whole = True
         return self._info(int(self._order[slot]), value, outcome)
 
@@ -155,17 +157,17 @@ class Optimizer:
     def _judge(self, slot: int, place: Place, observation: Observation | None) -> str:
         """Settle a good evaluation, open a trial of a bad one."""
         if observation is None:
-            last = self.surrogate.positions[slot] if slot < self.surrogate.count else None
-            self._back_off(slot, retreat(place.coordinates, self._home.coordinates, last))
+            trial = self._trial_of(slot, place, None)
+            # With no step to take back, the last position has just been tried.
+            self._go_on(slot, trial.answer(None) if place is self._home else trial)
             return "not finite"
-        if place is not self._home and self._is_suspect(slot, observation):
-            allowed = max(self._gain, 0.0) if self._due[slot] else 0.0
-            self._trial = Trial(slot, (self._home.coordinates,), observation, allowed)
+        if place is not self._home and self._objects(slot, observation):
+            self._go_on(slot, self._trial_of(slot, place, observation))
             return "rejected"
-        self._settle(slot, [observation], failed=False)
+        self._settle(slot, (observation,), failed=False)
         return "accepted"
 
-    def _is_suspect(self, slot: int, observation: Observation) -> bool:
+    def _objects(self, slot: int, observation: Observation) -> bool:
         """Whether a subfunction calls the last step bad (appendix B.5)."""
         here = observation.place.coordinates
         if self._due[slot]:
@@ -174,35 +176,46 @@ class Optimizer:
         previous, predicted = float(self.surrogate.values[slot]), self.surrogate.value_at(slot, here)
         return is_bad(observation.value, previous, predicted, self._gain, self._rounding)
 
-    def _resolve(self, trial: Trial, observation: Observation | None) -> str:
-        """End a trial, or go on to its next point."""
-        self._trial = None
-        if trial.suspect is None:
-            if observation is None:
-                self._back_off(trial.index, trial.points[1:])
-                return "not finite"
-            self._settle(trial.index, [observation], failed=True)
-        elif observation is None:
-            self._settle(trial.index, [trial.suspect], failed=False)
-            return "not finite"
-        elif trial.suspect.value <= observation.value + trial.allowed:
-            # The last position was as bad: whatever raised this subfunction, it was not the step.
-            self._settle(trial.index, [observation, trial.suspect], failed=False)
-        else:
-            self._settle(trial.index, [trial.suspect, observation], failed=True)
-        return "retry"
+    def _trial_of(self, slot: int, place: Place, suspect: Observation | None) -> Trial:
+        """The trial of a step that ended at a place."""
+        gain, change, last = max(self._gain, 0.0), 0.0, None
+        if slot < self.surrogate.count:
+            last = self.surrogate.positions[slot].copy()
+        if not self._due[slot]:
+            change = abs(self.surrogate.value_at(slot, place.coordinates) - float(self.surrogate.values[slot]))
+        return Trial(
+            slot,
+            self._home.coordinates,
+            place.coordinates - self._home.coordinates,
+            suspect,
+            allowed=gain if self._due[slot] else 0.0,
+            expected=gain + change,
+            last=last,
+        )
 
-    def _back_off(self, slot: int, points: tuple[Coordinates, ...]) -> None:
-        """Look for a finite value at these points, or give up."""
-        if points:
-            self._trial = Trial(slot, points)
+    def _resolve(self, trial: Trial, observation: Observation | None, size: int) -> str:
+        """Hand the trial what it asked for; what teaches nothing does not stay in the subspace."""
+        result = trial.answer(observation)
+        if trial.stage == "shorter" and isinstance(result, Trial):
+            self._subspace.truncate(size)
+        self._go_on(trial.index, result)
+        return "not finite" if observation is None else "retry"
+
+    def _go_on(self, slot: int, result: Trial | Verdict) -> None:
+        """Go on with a trial, or with what came out of it."""
+        if isinstance(result, Trial):
+            self._trial = result
+            return
+        self._trial = None
+        if result.observations:
+            self._settle(slot, result.observations, failed=result.failed)
         else:
             self.failure = (
                 f"subfunction {self._order[slot]} was not finite, or its gradient was not, at any point tried; "
                 "check it there, or start elsewhere"
             )
 
-    def _settle(self, slot: int, observations: list[Observation], *, failed: bool) -> None:
+    def _settle(self, slot: int, observations: tuple[Observation, ...], *, failed: bool) -> None:
         """Learn from observations of one subfunction, stand where the last one was made, and step on."""
         for observation in observations:
             self.surrogate.observe(

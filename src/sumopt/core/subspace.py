@@ -70,6 +70,10 @@ class Subspace:
         np.divide(residual, self.origin.dtype.type(length), out=self._basis[self.size])
         self.size += 1
 
+    def truncate(self, size: int) -> None:
+        """Drop the directions that were appended last."""
+        self.size = size
+
     def position(self, coordinates: Coordinates) -> Vector:
         """The point with these coordinates, freshly made."""
         if self.full:
