@@ -15,12 +15,13 @@ class Factor:
     ----------
     matrix : ndarray
         Overwritten. Where rounding has made it indefinite, the smallest multiple of the identity that a decade search
-        finds is added, relative to its size. A matrix of zeros stands for no knowledge, and divides to zero.
+        finds is added, relative to its size. A matrix of zeros stands for no knowledge, and divides to zero, as does
+        one that has overflowed.
     """
 
     def __init__(self, matrix: Coordinates) -> None:
         scale = float(np.abs(matrix.diagonal()).max(initial=0.0))
-        self.empty = scale == 0.0
+        self.empty = scale == 0.0 or not np.isfinite(matrix).all()
         if self.empty:
             return
         self._lower, failed = lapack.dpotrf(matrix, lower=1, clean=0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sumopt.core.arrays import Coordinates
 from sumopt.core.subspace import rotate
@@ -20,9 +21,11 @@ class History:
         self._counts = np.zeros(n, np.intp)
 
     def of(self, i: int) -> tuple[Coordinates, Coordinates]:
-        """Steps and changes of one subfunction, one a row; live."""
+        """Steps and changes of one subfunction, one a row, but for those of which a collapse left nothing."""
         count = self._counts[i]
-        return self._steps[i, :count], self._changes[i, :count]
+        steps, changes = self._steps[i, :count], self._changes[i, :count]
+        good = speaks(steps, changes)
+        return steps[good], changes[good]
 
     def append(self, i: int, step: Coordinates, change: Coordinates) -> None:
         """Add the newest pair of a subfunction, dropping the oldest of a full history."""
@@ -51,12 +54,9 @@ class History:
         rotate(self._changes, rotation)
 
 
-def is_usable(step: Coordinates, change: Coordinates, measurable: float) -> bool:
-    """Whether a pair says anything beyond rounding about the curvature along its step."""
-    step_length = float(np.linalg.norm(step))
-    change_length = float(np.linalg.norm(change))
-    return (
-        step_length > 0.0
-        and change_length > measurable
-        and abs(float(step @ change)) > VANISHING * step_length * change_length
-    )
+def speaks(steps: Coordinates, changes: Coordinates) -> NDArray[np.bool_]:
+    """Which pairs, one a row, say anything beyond rounding about the curvature along their steps."""
+    lengths = np.linalg.norm(steps, axis=-1)
+    products = np.abs(np.einsum("...i,...i->...", steps, changes))
+    good: NDArray[np.bool_] = (lengths > 0.0) & (products > VANISHING * lengths * np.linalg.norm(changes, axis=-1))
+    return good

@@ -17,6 +17,9 @@ from sumopt.core.surrogate import Surrogate
 from sumopt.core.target import TARGETS
 from sumopt.core.trial import Observation, Place, Trial, Verdict
 
+HUGE = float(np.sqrt(np.finfo(np.float64).max))
+"""Numbers beyond this have no square, and count as not finite."""
+
 
 class Optimizer:
     """The Sum of Functions Optimizer on flat vectors.
@@ -107,11 +110,12 @@ class Optimizer:
         self._pending = None
         self.evaluations += 1
         size = self._subspace.size
-        observation = self._observation(place, value, gradient)
-        if self._trial is None:
-            outcome = self._judge(slot, place, observation)
-        else:
-            outcome = self._resolve(self._trial, observation, size)
+        with np.errstate(over="ignore", invalid="ignore"):
+            observation = self._observation(place, value, gradient)
+            if self._trial is None:
+                outcome = self._judge(slot, place, observation)
+            else:
+                outcome = self._resolve(self._trial, observation, size)
         self._whole = True
         return self._info(int(self._order[slot]), value, outcome)
 
@@ -147,8 +151,8 @@ class Optimizer:
         return self._target(self.surrogate, self._here.coordinates, self._rng)
 
     def _observation(self, place: Place, value: float, gradient: Vector) -> Observation | None:
-        """An answer in the shared subspace, which it may expand; None if it is not finite."""
-        if not (math.isfinite(value) and np.isfinite(gradient).all()):
+        """An answer in the shared subspace, which it may expand; None if it is not finite, or its square is not."""
+        if not (abs(value) < HUGE and self._subspace.length(gradient) < HUGE):
             return None
         coordinates = self._subspace.include(gradient)
         self.surrogate.size = self._subspace.size
@@ -270,6 +274,8 @@ class Optimizer:
         self._gain = self.surrogate.predicted_gain(gradient, step)
         self._step_length = float(np.linalg.norm(step))
         self._here = self._place(home + step) if self._step_length > 0.0 else self._home
+        if not np.linalg.norm(self._here.coordinates) < HUGE:
+            self.failure = "the position has grown beyond what can be represented; F seems to have no minimum"
 
     def _collapse(self, home: Coordinates) -> Coordinates:
         """Shrink the subspace to what was measured last; the coordinates of home there."""

@@ -42,6 +42,10 @@ class Subspace:
         """A copy of P transposed: one direction a row."""
         return np.eye(self.size, dtype=self.origin.dtype) if self.full else self._basis[: self.size].copy()
 
+    def length(self, vector: Vector) -> float:
+        """Euclidean norm, free of overflow; not finite where an entry is not."""
+        return float(self._nrm2(vector))
+
     def include(self, vector: Vector) -> Coordinates:
         """Coordinates of a vector; what is new in it becomes a direction (eq. subfunction append)."""
         coordinates = np.zeros(self.capacity)
@@ -49,13 +53,13 @@ class Subspace:
             coordinates[:] = vector
             return coordinates
         basis = self._basis[: self.size]
-        length = before = float(self._nrm2(vector))
+        length = before = self.length(vector)
         residual = vector
         while True:
             part = basis @ residual
             residual = residual - part @ basis
             coordinates[: self.size] += part
-            remains = float(self._nrm2(residual))
+            remains = self.length(residual)
             if remains <= self._rounding * length:
                 return coordinates
             if remains > SAFE_SHRINKAGE * before:

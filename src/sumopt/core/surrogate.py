@@ -13,7 +13,7 @@ import numpy as np
 from sumopt.core.arrays import Coordinates
 from sumopt.core.factor import Factor
 from sumopt.core.hessian import Hessian, Update, fit
-from sumopt.core.history import History, is_usable
+from sumopt.core.history import History, speaks
 from sumopt.core.subspace import rotate
 
 
@@ -187,9 +187,10 @@ class Surrogate:
         step, change = position - self.positions[i], gradient - self.gradients[i]
         longest = max(float(np.linalg.norm(gradient)), float(np.linalg.norm(self.gradients[i])))
         measurable = self._rounding * longest
-        if is_usable(step, change, measurable):
+        changed = float(np.linalg.norm(change)) > measurable
+        if changed and speaks(step, change):
             self.history.append(i, step, change)
-        return not step.any() or float(np.linalg.norm(change)) > measurable
+        return changed or not step.any()
 
     def _fit(self, i: int, gradient: Coordinates, *, dull: bool) -> Hessian:
         """The Hessian of one subfunction from what is known of it, else from the others'."""
