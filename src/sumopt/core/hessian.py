@@ -15,7 +15,7 @@ Update = Callable[[Coordinates, Coordinates, Coordinates], Coordinates | None]
 """From a Hessian, a step and a change of gradient to a better Hessian, or None where the pair says nothing."""
 
 PARALLEL = float(np.sqrt(np.finfo(np.float64).eps))
-"""Steps that span a direction by less than this, of unit length each, do not say what the curvature along it is."""
+"""Steps that span a direction by less than this part of the longest do not say what the curvature along it is."""
 
 
 @dataclass(frozen=True)
@@ -72,10 +72,8 @@ def fit(steps: Coordinates, changes: Coordinates, update: Update, smallest_ratio
     The work is done in the span of the history. `outside` counts the directions of the shared subspace beyond it, which
     have the initial curvature beta.
     """
-    lengths = np.linalg.norm(steps, axis=1)[:, None]
     count = len(steps)
-    # Departure 3: steps are scaled to unit length; neither BFGS nor a pseudoinverse of full rank can tell.
-    axes, history = np.linalg.qr(np.concatenate([steps / lengths, changes / lengths]).T)
+    axes, history = np.linalg.qr(np.concatenate([steps, changes]).T)
     steps, changes = history[:, :count], history[:, count:]
     secants = secant_curvatures(steps, changes)
     beta = secants[secants > smallest_ratio * secants[0]][-1]

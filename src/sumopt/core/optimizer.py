@@ -175,7 +175,7 @@ class Optimizer:
         """Whether a subfunction calls the last step bad (appendix B.5)."""
         here = observation.place.coordinates
         if self._due[slot]:
-            # Departure 6: without an earlier value, the slope at the end of the step says how much it may have risen.
+            # Departure 5: without an earlier value, the slope at the end of the step says how much it may have risen.
             return float(observation.gradient @ (here - self._home.coordinates)) > max(self._gain, 0.0)
         previous, predicted = float(self.surrogate.values[slot]), self.surrogate.value_at(slot, here)
         return is_bad(observation.value, previous, predicted, self._gain, self._rounding)

@@ -157,8 +157,10 @@ class Surrogate:
 
         Distances from the position, not positions: they span the same, and keep what tells near ones apart.
         """
+        # Departure 8: displacements in place of positions, here from the current one and everywhere from x0.
         latest = np.argsort(-self.measured_at[: self.count], kind="stable")
         pairs = np.stack([self.gradients[latest], self.positions[latest] - position], axis=1)
+        # Departure 9: room that inactive subfunctions leave goes to the histories, which would lose their pairs.
         return np.concatenate([position[None], pairs.reshape(-1, len(position)), self.history.directions()])
 
     def rotate(self, rotation: Coordinates, position: Coordinates) -> None:
@@ -198,7 +200,7 @@ class Surrogate:
         if len(steps):
             return fit(steps, changes, self._update, self._smallest_ratio, self.size)
         if dull and self.diagonals[i] > 0.0:
-            # Departure 4: a gradient that does not change asks for longer steps, or nothing would ever be learnt.
+            # Departure 3: a gradient that does not change asks for longer steps, or nothing would ever be learnt.
             curvature = self.diagonals[i] / 10.0
         else:
             curvature = self._typical_curvature(i) or self._initial_curvature(gradient)

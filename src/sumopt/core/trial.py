@@ -100,8 +100,10 @@ class Trial:
         if self.suspect is None:
             return self._shorten(observation, math.inf)
         rise = self.suspect.value - observation.value
+        # Departure 6: a step that lowered the objecting subfunction is kept; what raised it came before.
         if rise <= self.allowed:
             return Verdict((observation, self.suspect), failed=False)
+        # Departure 7: an absurd value would put an absurd curvature into the history, which freezes the run.
         if rise <= EXPLOSION * self.expected:
             return Verdict((self.suspect, observation), failed=True)
         return self._shorten(observation, rise)

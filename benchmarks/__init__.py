@@ -1,0 +1,1 @@
+"""Benchmarks: what the optimizer costs and how it converges, measured beside others."""

@@ -1,0 +1,155 @@
+"""The one loop: ask, evaluate, tell, until something ends it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, NamedTuple
+
+from sumopt.core import Info
+from sumopt.progress import Progress
+from sumopt.result import OptimizeResult
+from sumopt.sfo import SFO, Query
+from sumopt.stopping import StoppingTest
+
+Evaluate = Callable[[Query], tuple[Any, Any]]
+Callback = Callable[[OptimizeResult], object]
+
+
+class Ending(NamedTuple):
+    """Why a run ended."""
+
+    status: int
+    message: str
+
+
+class Row(NamedTuple):
+    """What is kept of one evaluation."""
+
+    info: Info
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a run may use up."""
+
+    passes: float
+    evaluations: int | None
+    seconds: float | None
+
+    def most_evaluations(self, n: int) -> float:
+        """The number of evaluations at which a run ends."""
+        # The tiny excess makes 0.29 passes of 100 subfunctions 29 evaluations, in spite of rounding.
+        passes = max(1, math.floor(self.passes * n + 1e-6)) if math.isfinite(self.passes) else math.inf
+        return passes if self.evaluations is None else min(passes, self.evaluations)
+
+    def spent(self, n: int, evaluations: int, seconds: float) -> Ending | None:
+        """Whether the budget is used up."""
+        if evaluations >= self.most_evaluations(n):
+            if self.evaluations is not None and evaluations >= self.evaluations:
+                return Ending(2, f"Stopped: max_evaluations={self.evaluations} evaluations are used up.")
+            return Ending(1, f"Stopped: passes={self.passes:g} effective passes are used up.")
+        if self.seconds is not None and seconds >= self.seconds:
+            return Ending(3, f"Stopped: max_time={self.seconds:g} seconds are used up.")
+        return None
+
+
+class Run:
+    """A run: the optimizer, what evaluates, and the record of what happened."""
+
+    def __init__(
+        self, opt: SFO, evaluate: Evaluate, budget: Budget, *, test: StoppingTest | None, callback: Callback | None
+    ) -> None:
+        self._opt = opt
+        self._evaluate = evaluate
+        self._budget = budget
+        self._test = test
+        self._callback = callback
+        self._rows: list[Row] = []
+        self._accepted = 0
+        self._time_fun = self._time_optimizer = 0.0
+        self._start = perf_counter()
+
+    def to_end(self, progress: Progress) -> OptimizeResult:
+        """Run until something ends it; Ctrl-C is one of the things that do."""
+        ending = None
+        try:
+            while ending is None:
+                ending = self._step(progress)
+        except KeyboardInterrupt:
+            ending = Ending(5, "Interrupted: x is the best point completed until then.")
+        return self._result(ending)
+
+    def _step(self, progress: Progress) -> Ending | None:
+        """One evaluation, and whether it was the last."""
+        started = perf_counter()
+        query = self._opt.ask()
+        asked = perf_counter()
+        value, gradient = self._evaluate(query)
+        evaluated = perf_counter()
+        info = self._opt.tell(query, value, gradient)
+        told = perf_counter()
+        self._rows.append(Row(info, told - self._start))
+        self._accepted += info.outcome == "accepted"
+        self._time_fun += evaluated - asked
+        self._time_optimizer += asked - started + told - evaluated
+        progress.show(self._opt, len(self._rows), self._time_fun, self._time_optimizer)
+        return self._after(info)
+
+    def _after(self, info: Info) -> Ending | None:
+        """Look whether a run that has just been told an evaluation is at its end."""
+        evaluations, n = len(self._rows), self._opt.n
+        if self._test is not None:
+            self._test.observe(info)
+        if evaluations % n == 0:
+            if self._callback is not None:
+                try:
+                    self._callback(self._intermediate())
+                except StopIteration:
+                    return Ending(4, "Stopped: the callback raised StopIteration.")
+            reason = None if self._test is None else self._test.verdict(self._opt.length)
+            if reason is not None:
+                return Ending(0, f"Converged: {reason}.")
+        if info.failure is not None:
+            return Ending(6, f"Failed: {info.failure}.")
+        return self._budget.spent(n, evaluations, perf_counter() - self._start)
+
+    def _intermediate(self) -> OptimizeResult:
+        """Where the run stands."""
+        opt, evaluations = self._opt, len(self._rows)
+        return OptimizeResult(
+            x=opt.x, fun=opt.fun, nfev=evaluations, nit=self._accepted, npasses=evaluations / opt.n, active=opt.active
+        )
+
+    def _result(self, ending: Ending) -> OptimizeResult:
+        """What is handed to the user."""
+        result = self._intermediate()
+        if math.isnan(result["fun"]):
+            # Interrupted within the optimizer, which then has no estimate, or nothing was measured.
+            result.update(fun=self._mean_value() * self._opt.n)
+        result.update(
+            success=ending.status == 0,
+            status=ending.status,
+            message=ending.message,
+            trace=self._trace(),
+            time_fun=self._time_fun,
+            time_optimizer=self._time_optimizer,
+        )
+        return result
+
+    def _mean_value(self) -> float:
+        """Mean of the latest values; nan where there is none."""
+        measured = [value for value in self._opt.values if not math.isnan(value)]
+        return math.fsum(measured) / len(measured) if measured else math.nan
+
+    def _trace(self) -> dict[str, list[Any]]:
+        """The record, as columns."""
+        infos = [row.info for row in self._rows]
+        trace: dict[str, list[Any]] = {"pass": [(i + 1) / self._opt.n for i in range(len(infos))]}
+        for name in ("index", "value", "outcome", "eta", "step_length", "active", "subspace_size"):
+            trace[name] = [getattr(info, name) for info in infos]
+        trace["seconds"] = [row.seconds for row in self._rows]
+        return trace

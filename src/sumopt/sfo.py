@@ -1,0 +1,244 @@
+"""The optimizer driven by hand: ask what to evaluate, tell what it was, in the user's own structure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, TypedDict, Unpack
+
+import numpy as np
+
+from sumopt.core import Info, Optimizer, Options
+from sumopt.core import Query as CoreQuery
+from sumopt.structure import Structure, Vector
+
+Seed: TypeAlias = int | np.random.SeedSequence | np.random.BitGenerator | np.random.Generator | None
+
+
+class SFOOptions(TypedDict, total=False):
+    """Options of the algorithm, as keyword arguments; what they mean is said in the documentation of `SFO`."""
+
+    history: int
+    update: Literal["bfgs", "rank-one"]
+    target: Literal["distance", "random", "cyclic"]
+    initially_active: int
+    noise: float
+    smallest_ratio: float
+    min_subspace: int | None
+    max_subspace: int | None
+    initial_curvature: float | None
+
+
+@dataclass(frozen=True)
+class Query(CoreQuery):
+    """What the optimizer wants to know next: the value and the gradient of one subfunction at one position.
+
+    Attributes
+    ----------
+    ticket : int
+        Number of the query, by which the optimizer knows the answer.
+    index : int
+        The subfunction, from 0 to n - 1.
+    position : pytree
+        Where, in the structure of `x0`; it is yours, and may be edited.
+    """
+
+    position: Any
+
+
+class SFO:
+    """The Sum of Functions Optimizer, driven by hand.
+
+    It minimizes F(x) = sum of f_i(x) over i = 0 .. n - 1, looking at one f_i at a time. It never calls a function of
+    yours: `ask` says which f_i it wants to know where, `tell` takes the answer.
+
+    Parameters
+    ----------
+    x0 : pytree of arrays and numbers
+        Where to start. Positions are in the same structure, with the same shapes and dtypes (integers become float64).
+        The work is done in float32 where no leaf is wider than that, otherwise in float64.
+    n : int
+        Number of subfunctions.
+    rng : None, int, numpy.random.SeedSequence or numpy.random.Generator, optional
+        Source of the random choices; the same seed gives the same run.
+    **options
+        Choices of the algorithm, which need no tuning:
+
+        history : int, default 10
+            History terms kept for every subfunction.
+        update : {"bfgs", "rank-one"}, default "bfgs"
+            How a history becomes an approximate Hessian.
+        target : {"distance", "random", "cyclic"}, default "distance"
+            Which subfunction is evaluated next.
+        initially_active : int, default 2
+            Subfunctions that take part from the start.
+        noise : float, default 1.0
+            How soon more become active; larger is sooner.
+        smallest_ratio : float, default 1e-8
+            Eigenvalues of a Hessian below this fraction of its largest count as no curvature.
+        min_subspace, max_subspace : int, optional
+            Size of the shared subspace after and before a collapse; by default 2 n and 3 n.
+        initial_curvature : float, optional
+            Curvature assumed before anything is known; by default one that suits the scale of the problem.
+
+    Examples
+    --------
+    >>> import numpy as np, sumopt
+    >>> targets = np.array([[1.0, 2.0], [3.0, 4.0]])
+    >>> opt = sumopt.SFO(np.zeros(2), n=2, rng=0)
+    >>> for _ in range(40):
+    ...     query = opt.ask()
+    ...     error = query.position - targets[query.index]
+    ...     info = opt.tell(query, error @ error, 2 * error)
+    >>> np.allclose(opt.x, [2.0, 3.0])
+    True
+    """
+
+    def __init__(self, x0: Any, n: int, *, rng: Seed = None, **options: Unpack[SFOOptions]) -> None:
+        chosen = Options.of(dict(options))
+        count = checked_count(n, "n")
+        self._structure = Structure.of(x0)
+        start = self._structure.flatten(x0)
+        self._core = Optimizer(start, count, generator(rng), chosen)
+
+    def __repr__(self) -> str:
+        """A line on where it stands."""
+        return (
+            f"<SFO: {self._structure.size} parameters, {self.n} subfunctions ({self.active} active), "
+            f"{self.evaluations} evaluations, fun={self.fun:g}>"
+        )
+
+    @property
+    def x(self) -> Any:
+        """The best position completed so far, in the structure of `x0`; `x0` itself before there is any."""
+        return self._structure.unflatten(self._core.x)
+
+    @property
+    def fun(self) -> float:
+        """F at `x`, estimated as n times the mean of the subfunctions' latest values then; nan before there is any."""
+        return float(self._core.fun)
+
+    @property
+    def n(self) -> int:
+        """Number of subfunctions."""
+        return self._core.n
+
+    @property
+    def evaluations(self) -> int:
+        """Evaluations told so far."""
+        return self._core.evaluations
+
+    @property
+    def active(self) -> int:
+        """Number of subfunctions that take part."""
+        return self._core.active
+
+    @property
+    def values(self) -> Vector:
+        """The latest value of every subfunction; nan for one that was never measured."""
+        return self._core.values
+
+    @property
+    def failure(self) -> str | None:
+        """Why the run cannot go on; None as long as it can."""
+        return self._core.failure
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The precision of the work: float32 or float64."""
+        return self._structure.dtype
+
+    @property
+    def length(self) -> float:
+        """Euclidean length of `x`, over all its leaves."""
+        return float(np.linalg.norm(self._core.x))
+
+    def ask(self) -> Query:
+        """Say what to evaluate next.
+
+        Returns
+        -------
+        Query
+            Its `index` and `position`. Until it is told, the same query is given again, with a fresh position.
+        """
+        query = self._core.ask()
+        return Query(query.ticket, query.index, self._structure.unflatten(query.position))
+
+    def tell(self, query: Query, value: Any, gradient: Any) -> Info:
+        """Take the answer to a query.
+
+        Parameters
+        ----------
+        query : Query
+            What `ask` returned.
+        value : float
+            f_i at the position. A value or gradient that is not finite makes the optimizer step back.
+        gradient : pytree
+            Its gradient, in the structure and shapes of `x0`.
+
+        Returns
+        -------
+        Info
+            What happened.
+        """
+        if not isinstance(query, Query):
+            raise TypeError(f"query must be what ask() returned; got {type(query).__name__}")
+        # Both are checked before the core sees either, so that a mistake leaves its state as it was.
+        number = scalar(value)
+        return self._core.tell(query, number, self._structure.flatten_gradient(gradient))
+
+    def replace(self, index: int, keep_history: bool = False) -> None:
+        """Say that a subfunction is another one from now on: streamed data, or noise drawn anew.
+
+        Parameters
+        ----------
+        index : int
+            The subfunction, from 0 to n - 1. A pending query for it is void: `ask` again.
+        keep_history : bool, default False
+            Whether the curvature learnt so far still holds.
+        """
+        if isinstance(index, (bool, np.bool_)) or not isinstance(index, (int, np.integer)):
+            raise TypeError(f"index must be an integer; got {type(index).__name__}")
+        if not 0 <= index < self.n:
+            raise ValueError(f"index must be from 0 to {self.n - 1}; got {index}")
+        self._core.replace(int(index), keep_history)
+
+
+def scalar(value: Any, name: str = "value") -> float:
+    """A value as a Python float, or a sentence why it is none."""
+    if isinstance(value, float):
+        return float(value)
+    if value is None:
+        raise TypeError(f"{name} must be a number; got None")
+    try:
+        array = np.asarray(value)
+    except Exception as error:
+        raise TypeError(f"{name} must be a number; numpy cannot read {type(value).__name__}: {error}") from error
+    if array.dtype.kind not in "fiu" and not isinstance(value, int):
+        raise TypeError(f"{name} must be a real number; got {type(value).__name__} of dtype {array.dtype}")
+    if isinstance(value, bool):
+        raise TypeError(f"{name} must be a real number; got bool")
+    if array.shape != ():
+        raise ValueError(f"{name} must be a scalar; got an array of shape {array.shape}")
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"{name} is an integer too large for a float") from None
+
+
+def checked_count(n: Any, name: str) -> int:
+    """A number of subfunctions, or a sentence why it is none."""
+    if isinstance(n, (bool, np.bool_)) or not isinstance(n, (int, np.integer)):
+        raise TypeError(f"{name} must be a positive integer; got {type(n).__name__}")
+    if n < 1:
+        raise ValueError(f"{name} must be at least 1; got {n}")
+    return int(n)
+
+
+def generator(rng: Seed) -> np.random.Generator:
+    """A random generator from what was passed as `rng`."""
+    try:
+        return np.random.default_rng(rng)
+    except (TypeError, ValueError) as error:
+        raise type(error)(
+            f"rng must be None, a non-negative integer, a SeedSequence or a numpy.random.Generator; got {rng!r}"
+        ) from error
