@@ -15,7 +15,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from benchmarks.problems import make_problem
-from sumopt.core import Optimizer, Options, acceptance, optimizer, surrogate, trial
+from sumopt.core import Optimizer, Options, acceptance, hessian, optimizer, surrogate, trial
 
 Fun = Callable[[np.ndarray, int], tuple[float, np.ndarray]]
 SEEDS = range(5)
@@ -156,6 +156,7 @@ AT_HOME = trial.Trial._answer_at_home
 LEARN = surrogate.Surrogate._learn
 SPANNING = surrogate.Surrogate.spanning
 IS_BAD = acceptance.is_bad
+SECANTS = hessian.secant_curvatures
 
 
 @contextmanager
@@ -196,6 +197,24 @@ def without(target: Any, name: str, replacement: Any) -> Callable[[], Any]:
     return lambda: patch.object(target, name, replacement)
 
 
+def deficient(seed: int) -> Sum:
+    """Least squares whose parts leave directions without curvature, in float32."""
+    rng = np.random.default_rng(seed)
+    features = rng.normal(size=(10, 6, 8))
+    targets = features @ rng.normal(size=8) + rng.normal(size=(10, 6))
+
+    def fun(x: np.ndarray, i: int) -> tuple[float, np.ndarray]:
+        error = features[i] @ x - targets[i]
+        return 0.5 * float(error @ error), (features[i].T @ error).astype(x.dtype)
+
+    return Sum(fun, rng.normal(size=8).astype(np.float32), 10)
+
+
+def blind(*arguments: Any) -> tuple[np.ndarray, float]:
+    """Departure 10 off: every singular value above the smallest ratio is a curvature."""
+    return SECANTS(*arguments)[0], 0.0
+
+
 INITIAL = (("initial_curvature", 1e6),)
 S = surrogate.Surrogate
 CASES = (
@@ -209,13 +228,17 @@ CASES = (
     Case(5, "powers of distance", powers, without(Optimizer, "_objects", objects_if_measured)),
     Case(5, "network", partial(digits, name="network"), without(Optimizer, "_objects", objects_if_measured)),
     Case(
-        7, "logistic on digits", partial(digits, name="logistic"), without(trial.Trial, "_answer_at_home", always_home)
+        6, "logistic on digits", partial(digits, name="logistic"), without(trial.Trial, "_answer_at_home", always_home)
     ),
     Case(6, "powers of distance", powers, without(trial.Trial, "_answer_at_home", always_home)),
     Case(7, "Poisson", poisson, without(trial, "EXPLOSION", np.inf)),
     Case(8, "logistic", many, without(S, "spanning", spanning_positions)),
     Case(9, "autoencoder", partial(digits, name="autoencoder"), without(S, "spanning", spanning_measured)),
     Case(9, "network", partial(digits, name="network"), without(S, "spanning", spanning_measured)),
+    Case(10, "least squares, float32", deficient, without(hessian, "secant_curvatures", blind), (2, 5, 10, 20, 50)),
+    Case(10, "logistic", many, without(hessian, "secant_curvatures", blind)),
+    Case(11, "powers of distance", powers, without(S, "_relative_size", lambda *_: 1.0)),
+    Case(11, "network", partial(digits, name="network"), without(S, "_relative_size", lambda *_: 1.0)),
 )
 
 

@@ -122,16 +122,26 @@ def ripples(seed=0, n=6, m=6, height=1.0):
 
 
 def unreliable(seed=0, n=5, m=6):
-    """Quadratics that are now and then too high, and now and then NaN for a while: not functions at all."""
+    """Quadratics with spells of wrong values, of four kinds in turn: not functions at all.
+
+    First one high value and then one NaN; then high values at all places but those seen before; then NaN there; then
+    NaN everywhere for five evaluations.
+    """
     quadratic, x0, _ = quadratics(seed, n, m)
     rng = np.random.default_rng(seed)
-    wrong = np.zeros(1)
+    places, script = set(), [None] * 12
+    spells = (["high", "nan"], ["high if new"] * 3, ["nan if new"] * 10, ["nan"] * 5)
+    for spell in spells * 20:
+        script += [*spell, *[None] * rng.integers(2, 6)]
+    script = iter(script)
 
     def fun(x, i):
         value, gradient = quadratic(x, i)
-        wrong[:] = rng.random() < (0.7 if wrong[0] else 0.15) and not np.array_equal(x, x0)
-        lift = 100.0 * abs(value) * (rng.random() < 0.15)
-        return (np.nan if wrong[0] else value + lift), gradient
+        what = next(script)
+        if what is None or ("if new" in what and x.tobytes() in places):
+            places.add(x.tobytes())
+            return value, gradient
+        return (np.nan if "nan" in what else value + 100.0 * abs(value)), gradient
 
     return fun, x0, n
 

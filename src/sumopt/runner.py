@@ -104,13 +104,13 @@ class Run:
         evaluations, n = len(self._rows), self._opt.n
         if self._test is not None:
             self._test.observe(info)
-        if evaluations % n == 0:
-            if self._callback is not None:
-                try:
-                    self._callback(self._intermediate())
-                except StopIteration:
-                    return Ending(4, "Stopped: the callback raised StopIteration.")
-            reason = None if self._test is None else self._test.verdict(self._opt.length)
+        if evaluations % n == 0 and self._callback is not None:
+            try:
+                self._callback(self._intermediate())
+            except StopIteration:
+                return Ending(4, "Stopped: the callback raised StopIteration.")
+        if self._test is not None and (evaluations % n == 0 or info.failure is not None):
+            reason = self._test.verdict(self._opt.length)
             if reason is not None:
                 return Ending(0, f"Converged: {reason}.")
         if info.failure is not None:

@@ -183,8 +183,8 @@ def _first_difference(expected: optree.PyTreeSpec, got: optree.PyTreeSpec, name:
     for entry, child, got_child in zip(entries, expected.children(), got.children(), strict=True):
         if child != got_child:
             path, difference = _first_difference(child, got_child, name, other)
-            field = f".{expected.type._fields[entry]}" if hasattr(expected.type, "_fields") else f"[{entry!r}]"
-            return field + path, difference
+            fields = getattr(expected.type, "_fields", None)
+            return (f".{fields[entry]}" if fields else f"[{entry!r}]") + path, difference
     return "", f"{name} has {got}, {other} {expected}"
 
 

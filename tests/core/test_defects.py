@@ -267,7 +267,7 @@ def test_range_of_curvatures_is_kept(decades):
     rng = np.random.default_rng(0)
     axes = np.linalg.qr(rng.normal(size=(8, 8)))[0]
     curvatures = np.geomspace(1.0, 10.0**-decades, 8)
-    found = secant_curvatures(axes, axes * curvatures)
+    found, _ = secant_curvatures(axes, axes * curvatures, np.zeros(8))
     assert np.allclose(found, curvatures, rtol=1e-2)
 
 
@@ -291,3 +291,61 @@ def test_an_interrupted_tell_leaves_x_and_says_so(monkeypatch):
     assert np.linalg.norm(optimizer.x - kept) < 1.0
     with pytest.raises(RuntimeError, match="interrupted"):
         optimizer.ask()
+
+
+# Found while building: what a first version got wrong.
+
+
+def test_a_curvature_of_zero_is_not_the_smallest_one_in_float32():
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(5, 6, 8))
+    targets = features @ rng.normal(size=8) + rng.normal(size=(5, 6))
+    best = np.linalg.lstsq(features.reshape(30, 8), targets.ravel(), rcond=None)[0]
+
+    def fun(x, i):
+        error = features[i] @ x - targets[i]
+        return 0.5 * error @ error, features[i].T @ error
+
+    problem = fun, best, 5
+    optimizer, _ = start(problem, dtype=np.float32)
+    drive(optimizer, fun, 100 * 5)
+    assert total(problem, optimizer._home.vector) - total(problem, best) < 1e-6 * total(problem, best)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_subfunctions_of_different_nature_do_not_run_away(seed):
+    problem = problems.powers_of_distance(seed=seed)
+    queries, _ = drive(*start(problem), 20 * problem[2])
+    assert max(np.linalg.norm(query.position) for query in queries) < 1e3
+    assert progress(problem, 20) > 0.99
+
+
+@pytest.mark.parametrize("scale", [1.0, 5.0, 30.0])
+def test_exponentials_far_out_do_not_freeze_the_run(scale):
+    rng = np.random.default_rng(0)
+    features = scale * rng.normal(size=(20, 30, 6))
+    counts = rng.poisson(np.exp(np.clip(features @ rng.normal(size=6) / 3, -5, 5)))
+
+    def fun(x, i):
+        exponents = features[i] @ x
+        with np.errstate(over="ignore"):
+            rates = np.exp(exponents)
+            return (rates - counts[i] * exponents).mean(), features[i].T @ (rates - counts[i]) / 30
+
+    assert progress((fun, np.zeros(6), 20), 20) > 0.999
+
+
+@pytest.mark.parametrize("n", [2, 3, 10])
+def test_the_best_position_is_not_one_that_only_seemed_good(n):
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        features, targets = rng.normal(size=(n, 12, 5)), rng.normal(size=(n, 12))
+
+        def fun(x, i, features=features, targets=targets):
+            error = features[i] @ x - targets[i]
+            return 0.5 * error @ error, features[i].T @ error
+
+        problem = fun, rng.normal(size=5), n
+        optimizer, _ = start(problem, seed=seed)
+        drive(optimizer, fun, 60 * n)
+        assert total(problem, optimizer.x) <= total(problem, optimizer._home.vector) * (1 + 1e-6)

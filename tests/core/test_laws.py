@@ -160,7 +160,7 @@ def test_newest_pair_satisfies_the_secant_equation_on_convex_functions(make):
         _, infos = drive(optimizer, fun, 1)
         collapsed, size = infos[0].subspace_size < size, infos[0].subspace_size
         slot = int(np.argmax(surrogate.measured_at))
-        steps, changes = surrogate.history.of(slot)
+        steps, changes, _ = surrogate.history.of(slot)
         # What a collapse cuts off steps and changes can turn their curvature negative, which is then mended.
         convex = (np.einsum("ij,ij->i", steps, changes) > 0).all()
         if infos[0].outcome == "accepted" and len(steps) and convex and not collapsed:

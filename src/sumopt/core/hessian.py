@@ -54,35 +54,46 @@ def rank_one(hessian: Coordinates, step: Coordinates, change: Coordinates) -> Co
 UPDATES: dict[str, Update] = {"bfgs": bfgs, "rank-one": rank_one}
 
 
-def secant_curvatures(steps: Coordinates, changes: Coordinates) -> Coordinates:
+def secant_curvatures(steps: Coordinates, changes: Coordinates, errors: Coordinates) -> tuple[Coordinates, float]:
     """Eigenvalues of Q, the smallest matrix that obeys the squared secant equations (eq. Q), largest first.
 
     They are the singular values of D = changes pinv(steps), with steps and changes as columns: no product D^T D is
-    formed, and so none of their range is lost.
+    formed, and so none of their range is lost. Second comes what errors of the changes can make of a zero.
     """
-    _, spans, directions = np.linalg.svd(steps, full_matrices=False)
+    axes, spans, directions = np.linalg.svd(steps, full_matrices=False)
     known = spans > PARALLEL * spans[0]
-    curvatures: Coordinates = np.linalg.svd(changes @ (directions[known].T / spans[known]), compute_uv=False)
-    return curvatures
+    inverse = (directions[known].T / spans[known]) @ axes[:, known].T
+    curvatures: Coordinates = np.linalg.svd(changes @ inverse, compute_uv=False)
+    return curvatures, float(np.linalg.norm(errors * np.linalg.norm(inverse, axis=1)))
 
 
-def fit(steps: Coordinates, changes: Coordinates, update: Update, smallest_ratio: float, outside: int) -> Hessian:
+def fit(
+    steps: Coordinates,
+    changes: Coordinates,
+    errors: Coordinates,
+    *,
+    update: Update,
+    smallest_ratio: float,
+    dimensions: int,
+) -> Hessian:
     """The Hessian that a history, one pair a row and the oldest first, speaks for.
 
-    The work is done in the span of the history. `outside` counts the directions of the shared subspace beyond it, which
-    have the initial curvature beta.
+    The work is done in the span of the history. Beyond it, in as many `dimensions` as are in use, the curvature is the
+    initial one, beta. `errors` says how much of each change may be rounding.
     """
     count = len(steps)
     axes, history = np.linalg.qr(np.concatenate([steps, changes]).T)
     steps, changes = history[:, :count], history[:, count:]
-    secants = secant_curvatures(steps, changes)
-    beta = secants[secants > smallest_ratio * secants[0]][-1]
+    secants, zero = secant_curvatures(steps, changes, errors)
+    # Departure 10: a curvature of zero comes out as rounding, and would be the smallest that is not zero.
+    nonzero = secants[secants > max(smallest_ratio * secants[0], zero)]
+    beta = nonzero[-1] if len(nonzero) else secants[0]
     hessian = np.diag(np.full(len(history), beta))
     for pair in range(count):
         updated = update(hessian, steps[:, pair], changes[:, pair])
         hessian = hessian if updated is None else updated
     eigenvalues, vectors, _ = lapack.dsyevd(hessian)
-    outside = max(outside - len(history), 0)
+    outside = max(dimensions - len(history), 0)
     eigenvalues, beta = enforce_positive(eigenvalues, beta, outside, smallest_ratio, secants[0])
     return Hessian(float(beta), (axes @ vectors).T, eigenvalues - beta)
 

@@ -18,24 +18,29 @@ class History:
     def __init__(self, n: int, length: int, capacity: int) -> None:
         self._steps = np.zeros((n, length, capacity))
         self._changes = np.zeros((n, length, capacity))
+        self._errors = np.zeros((n, length))
         self._counts = np.zeros(n, np.intp)
 
-    def of(self, i: int) -> tuple[Coordinates, Coordinates]:
-        """Steps and changes of one subfunction, one a row, but for those of which a collapse left nothing."""
+    def of(self, i: int) -> tuple[Coordinates, Coordinates, Coordinates]:
+        """Steps and changes of one subfunction, one a row, but for those of which a collapse left nothing.
+
+        And how much of each change may be rounding.
+        """
         count = self._counts[i]
         steps, changes = self._steps[i, :count], self._changes[i, :count]
         good = speaks(steps, changes)
-        return steps[good], changes[good]
+        return steps[good], changes[good], self._errors[i, :count][good]
 
-    def append(self, i: int, step: Coordinates, change: Coordinates) -> None:
+    def append(self, i: int, step: Coordinates, change: Coordinates, error: float) -> None:
         """Add the newest pair of a subfunction, dropping the oldest of a full history."""
         count = self._counts[i]
         if count == self._steps.shape[1]:
-            self._steps[i, :-1] = self._steps[i, 1:]
-            self._changes[i, :-1] = self._changes[i, 1:]
+            for stack in (self._steps, self._changes, self._errors):
+                stack[i, :-1] = stack[i, 1:]
             count -= 1
         self._steps[i, count] = step
         self._changes[i, count] = change
+        self._errors[i, count] = error
         self._counts[i] = count + 1
 
     def forget(self, i: int) -> None:
@@ -54,9 +59,13 @@ class History:
         rotate(self._changes, rotation)
 
 
-def speaks(steps: Coordinates, changes: Coordinates) -> NDArray[np.bool_]:
-    """Which pairs, one a row, say anything beyond rounding about the curvature along their steps."""
+def speaks(steps: Coordinates, changes: Coordinates, resolution: float = 0.0) -> NDArray[np.bool_]:
+    """Which pairs, one a row, say anything beyond rounding about the curvature along their steps.
+
+    The step must have a part along the change of gradient that is longer than the `resolution` of positions.
+    """
     lengths = np.linalg.norm(steps, axis=-1)
     products = np.abs(np.einsum("...i,...i->...", steps, changes))
-    good: NDArray[np.bool_] = (lengths > 0.0) & (products > VANISHING * lengths * np.linalg.norm(changes, axis=-1))
+    shortest = np.maximum(VANISHING * lengths, resolution)
+    good: NDArray[np.bool_] = (lengths > 0.0) & (products > shortest * np.linalg.norm(changes, axis=-1))
     return good

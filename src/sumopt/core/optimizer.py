@@ -68,7 +68,7 @@ class Optimizer:
         self._asked = 0
         self._here = self._home = Place(np.zeros(self._subspace.capacity), x0.copy())
         self._trial: Trial | None = None
-        self._record = (self._here.vector, math.nan, math.inf)
+        self._record, self._record_most = (self._here.vector, math.nan), math.inf
         self._next_record = n
         self._pending: tuple[int, int, Place] | None = None
         self._whole = True
@@ -136,7 +136,7 @@ class Optimizer:
         if self._pending is not None and self._pending[0] == slot:
             self._pending = None
         self._due[slot] = True
-        self._record = (*self._record[:2], math.inf)
+        self._record_most = math.inf
         if not keep_history:
             self.surrogate.forget(slot)
 
@@ -228,6 +228,7 @@ class Optimizer:
                 observation.value,
                 observation.gradient,
                 comparable=not self._due[slot],
+                resolution=self._rounding * self._subspace.length(observation.place.vector),
             )
             self._due[slot] = False
         self._home = observations[-1].place
@@ -241,20 +242,17 @@ class Optimizer:
             self._keep_record()
         self._step(failed=failed)
 
-    def _best(self) -> tuple[Vector, float, float]:
-        """The last position, unless the best end of a pass was clearly better; F there, and the most it may be."""
-        if self.surrogate.count == 0:
+    def _best(self) -> tuple[Vector, float]:
+        """The last position, unless the end of a pass was better beyond doubt; and F there."""
+        if self.surrogate.count == 0 or self.surrogate.total() > self._record_most:
             return self._record
-        total, doubt = self.surrogate.estimate()
-        if total - doubt > self._record[2]:
-            return self._record
-        return self._home.vector, total, total + doubt
+        return self._home.vector, self.surrogate.total()
 
     def _keep_record(self) -> None:
         """At the end of a pass, remember a position that is as good as any before."""
-        best = self._best()
-        if best[2] <= self._record[2]:
-            self._record = best
+        most = self.surrogate.most(self._home.coordinates)
+        if most <= self._record_most:
+            self._record, self._record_most = (self._home.vector, self.surrogate.total()), most
         self._next_record += self.n
 
     def _step(self, *, failed: bool) -> None:

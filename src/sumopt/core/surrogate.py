@@ -16,6 +16,9 @@ from sumopt.core.hessian import Hessian, Update, fit
 from sumopt.core.history import History, speaks
 from sumopt.core.subspace import rotate
 
+OUTLYING = 10.0
+"""A gradient so many times longer than the others' is of another kind."""
+
 
 class Surrogate:
     """The models g_i = value + gradient.(x - position) + (x - position).H_i (x - position) / 2 and their sum.
@@ -82,10 +85,17 @@ class Surrogate:
         away = position - self.positions[i]
         return float(self.values[i] + self.gradients[i] @ away + 0.5 * away @ (self.hessian(i) @ away))
 
-    def estimate(self) -> tuple[float, float]:
-        """F from the latest values, their mean where one is missing; and by how much they moved the last time."""
-        scale = len(self.values) / self.count
-        return scale * float(self.values[: self.count].sum()), float(self.moves.sum())
+    def total(self) -> float:
+        """F from the latest values, and their mean where one is missing."""
+        return float(self.values[: self.count].mean()) * len(self.values)
+
+    def most(self, position: Coordinates) -> float:
+        """What F at a position is hardly above: the higher of value and model, and how much the value moved last."""
+        if self.count < len(self.values):
+            return np.inf
+        away = position - self.positions
+        modelled = np.einsum("ij,ij->i", self.gradients, away) + 0.5 * self.own_distances(away)
+        return float((self.values + np.maximum(modelled, 0.0) + self.moves).sum())
 
     def own_distances(self, away: Coordinates) -> Coordinates:
         """Squared lengths of vectors, one a row for each measured subfunction, in the metric of its own Hessian."""
@@ -117,12 +127,22 @@ class Surrogate:
         matrix[np.diag_indices(self.size)] += self._diagonal
         return matrix
 
-    def observe(self, i: int, position: Coordinates, value: float, gradient: Coordinates, *, comparable: bool) -> None:
+    def observe(
+        self,
+        i: int,
+        position: Coordinates,
+        value: float,
+        gradient: Coordinates,
+        *,
+        comparable: bool,
+        resolution: float = 0.0,
+    ) -> None:
         """Update the model of one subfunction with a value and a gradient (eq. subf upd).
 
-        Where the last measurement is `comparable`, one of the same function, the difference to it becomes history.
+        Where the last measurement is `comparable`, one of the same function, the difference to it becomes history, if
+        it is above the `resolution` of positions.
         """
-        dull = comparable and not self._learn(i, position, gradient)
+        dull = comparable and not self._learn(i, position, gradient, resolution)
         hessian = self._fit(i, gradient, dull=dull)
         self._exchange(i, position, gradient, hessian)
         self.moves[i] = abs(value - self.values[i]) if comparable else np.inf
@@ -184,26 +204,34 @@ class Surrogate:
         self._centre_gradient = self.gradients[:n].sum(axis=0) + self.diagonals[:n] @ away + bent
         self._since_refresh = 0
 
-    def _learn(self, i: int, position: Coordinates, gradient: Coordinates) -> bool:
+    def _learn(self, i: int, position: Coordinates, gradient: Coordinates, resolution: float) -> bool:
         """Turn two successive measurements into history; False if the gradient did not change along a step."""
         step, change = position - self.positions[i], gradient - self.gradients[i]
         longest = max(float(np.linalg.norm(gradient)), float(np.linalg.norm(self.gradients[i])))
         measurable = self._rounding * longest
-        changed = float(np.linalg.norm(change)) > measurable
-        if changed and speaks(step, change):
-            self.history.append(i, step, change)
-        return changed or not step.any()
+        length, size = float(np.linalg.norm(step)), float(np.linalg.norm(change))
+        if size > measurable and speaks(step, change, resolution):
+            self.history.append(i, step, change, measurable + size * resolution / length)
+        return size > measurable or length <= resolution
 
     def _fit(self, i: int, gradient: Coordinates, *, dull: bool) -> Hessian:
         """The Hessian of one subfunction from what is known of it, else from the others'."""
-        steps, changes = self.history.of(i)
+        steps, changes, errors = self.history.of(i)
         if len(steps):
-            return fit(steps, changes, self._update, self._smallest_ratio, self.size)
+            return fit(
+                steps,
+                changes,
+                errors,
+                update=self._update,
+                smallest_ratio=self._smallest_ratio,
+                dimensions=self.size,
+            )
         if dull and self.diagonals[i] > 0.0:
             # Departure 3: a gradient that does not change asks for longer steps, or nothing would ever be learnt.
             curvature = self.diagonals[i] / 10.0
         else:
-            curvature = self._typical_curvature(i) or self._initial_curvature(gradient)
+            curvature = self._typical_curvature(i) * self._relative_size(i, gradient)
+            curvature = curvature or self._initial_curvature(gradient)
         return Hessian(float(curvature), np.empty((0, len(gradient))), np.empty(0))
 
     def _typical_curvature(self, i: int) -> float:
@@ -215,6 +243,14 @@ class Surrogate:
         matrix = self._matrix - (own.vectors.T * own.curvatures) @ own.vectors
         eigenvalues = np.linalg.eigvalsh(matrix[: self.size, : self.size])
         return max(float(np.median(eigenvalues)) + self._diagonal - own.diagonal, 0.0) / others
+
+    def _relative_size(self, i: int, gradient: Coordinates) -> float:
+        """How many times larger a gradient is than the others' typically are, if it is another order of magnitude."""
+        # Departure 11: what has a far larger gradient is taken for a function in a larger unit, curvature and all.
+        others = np.linalg.norm(self.measured_gradients()[np.arange(self.count) != i], axis=1)
+        typical = float(np.median(others)) if len(others) else 0.0
+        length = float(np.linalg.norm(gradient))
+        return length / typical if length > OUTLYING * typical > 0.0 else 1.0
 
     def _initial_curvature(self, gradient: Coordinates) -> float:
         """The curvature to assume for the first subfunction of all."""

@@ -1,0 +1,299 @@
+"""SFO written naively in the full space, straight from the paper's formulas: slow, dense, obviously right.
+
+Every H_i is an M x M matrix and every sum over subfunctions is a loop. The letters are the paper's: position x, step s,
+gradient change y, gradient g, Hessian H. The labels cited are those of the LaTeX source. What the paper leaves open
+follows the project's decisions.
+"""
+
+from collections import Counter
+
+import numpy as np
+from numpy.linalg import eigh, eigvalsh, norm, pinv, solve, svd
+
+EPS = np.finfo(float).eps
+
+
+def q_eigenvalues(S, Y):
+    """Eigenvalues of Q = [S^+' Y'Y S^+]^(1/2), which are the singular values of Y S^+ (eq. "eq Q")."""
+    return svd(Y @ pinv(S, rcond=np.sqrt(EPS)), compute_uv=False)
+
+
+def bfgs(B, s, y):
+    """One column of eq. "eq bfgs"."""
+    if abs(s @ B @ s) <= 1e-12 * norm(s) * norm(B @ s):
+        return B
+    return B + np.outer(y, y) / (y @ s) - np.outer(B @ s, B @ s) / (s @ B @ s)
+
+
+def rank_one(B, s, y):
+    """One column of the symmetric rank one update (footnote of "sec online hessian")."""
+    r = y - B @ s
+    if abs(r @ s) <= 1e-8 * norm(r) * norm(s):
+        return B
+    return B + np.outer(r, r) / (r @ s)
+
+
+def secant_hessian(pairs, update, smallest_ratio):
+    """Return B after all pairs, oldest first, started from beta I ("app bfgs init"), and the eigenvalues of Q."""
+    S, Y = np.array([s for s, y in pairs]).T, np.array([y for s, y in pairs]).T
+    q = q_eigenvalues(S, Y)
+    B = q[q > smallest_ratio * q.max()].min() * np.eye(len(S))
+    for s, y in pairs:
+        B = update(B, s, y)
+    return B, q
+
+
+def positive_definite(B, smallest_ratio, fallback):
+    """Set eigenvalues below gamma lambda_max to the median positive one ("app pos def")."""
+    values, vectors = eigh(B)
+    if values.max() <= 0:
+        return fallback * np.eye(len(B))
+    fixed = np.where(values < smallest_ratio * values.max(), np.median(values[values > 0]), values)
+    return vectors @ np.diag(fixed) @ vectors.T
+
+
+def is_finite(value, gradient):
+    """Whether an evaluation gave numbers."""
+    return bool(np.isfinite(value) and np.all(np.isfinite(gradient)))
+
+
+class Oracle:
+    """The whole algorithm; `events` counts what happened, so that tests can tell that they tested it."""
+
+    def __init__(
+        self, x0, n, rng, history=10, update="bfgs", target="distance", initially_active=2, noise=1.0,
+        smallest_ratio=1e-8, initial_curvature=None
+    ):  # fmt: skip
+        self.eps = np.finfo(x0.dtype).eps
+        self.x0 = self.x = self.home = np.array(x0, float)
+        self.n, self.rng, self.history, self.noise = n, rng, history, noise
+        self.update = {"bfgs": bfgs, "rank-one": rank_one}[update]
+        self.target, self.smallest_ratio, self.initial_curvature = target, smallest_ratio, initial_curvature
+        self.order = [int(i) for i in rng.permutation(n)]
+        self.active_count = min(initially_active, n)
+        self.eta, self.gain, self.counter, self.clock = 1.0, 0.0, 0, 0
+        self.last_x, self.f, self.g, self.H, self.when = ([None] * n for _ in range(5))
+        self.pairs = [()] * n
+        self.outcome, self.failed, self.events, self.margin = None, False, Counter(), np.inf
+        self.process = self.run()
+        self.query = next(self.process)
+
+    def ask(self):
+        """Return (index, position): which subfunction to evaluate, and where."""
+        return self.query
+
+    def tell(self, value, gradient, position=None):
+        """Take an evaluation; a position lets another run lead (it says where that run evaluated)."""
+        position = self.query[1] if position is None else np.array(position, float)
+        self.margin = np.inf
+        try:
+            self.query = self.process.send((position, value, np.array(gradient, float)))
+        except StopIteration:
+            self.query = None
+
+    def run(self):
+        """Repeat the two steps of "sec update"; yields queries, is sent (position, value, gradient)."""
+        while True:
+            bad = yield from self.update_subfunction(self.choose())
+            if self.failed:
+                return
+            self.grow(bad)
+            self.newton_step()
+
+    @property
+    def active(self):
+        """The active subfunctions, in the order in which they became active."""
+        return self.order[: self.active_count]
+
+    def measured(self):
+        """The active subfunctions that have a model."""
+        return [i for i in self.active if self.last_x[i] is not None]
+
+    def model_value(self, i, x):
+        """g_i(x), eq. "eq subf upd"."""
+        s = x - self.last_x[i]
+        return self.f[i] + s @ self.g[i] + s @ self.H[i] @ s / 2
+
+    def model_gradient(self, i, x):
+        """The gradient of g_i at x, eq. "eq subf upd"."""
+        return self.g[i] + self.H[i] @ (x - self.last_x[i])
+
+    def total_hessian(self):
+        """H = sum of the H_i (below eq. "eq subf upd")."""
+        return sum(self.H[i] for i in self.measured())
+
+    def total_gradient(self, x):
+        """The gradient of G = sum of the g_i, eq. "eq approximating functions"."""
+        return sum(self.model_gradient(i, x) for i in self.measured())
+
+    def newton_step(self):
+        """Step from x, eq. "eq newton step"; remember what the step should gain."""
+        gradient, H = self.total_gradient(self.x), self.total_hessian()
+        s = -self.eta * solve(H, gradient) if gradient.any() else np.zeros_like(self.x)
+        self.gain = -gradient @ s - s @ H @ s / 2
+        self.x = self.x + s
+
+    def choose(self):
+        """An active subfunction never measured, else by the target rule, eq. "eq subf choose"; the very first twice."""
+        if self.clock == 1 and not np.array_equal(self.x, self.home):
+            return self.order[0]
+        unmeasured = [i for i in self.active if self.last_x[i] is None]
+        if unmeasured:
+            return unmeasured[0]
+        if self.target == "random":
+            return self.order[self.rng.integers(self.active_count)]
+        oldest_first = sorted(self.active, key=lambda i: self.when[i])
+        if self.target == "cyclic":
+            return oldest_first[0]
+        own, H = self.rng.random() < 0.5, self.total_hessian()
+
+        def distance(i):
+            s = self.x - self.last_x[i]
+            return s @ (self.H[i] if own else H) @ s
+
+        return max(oldest_first, key=distance)
+
+    def update_subfunction(self, j):
+        """Evaluate j at x and update g_j, unless the step was bad ("app bad up"). Return whether the update failed."""
+        self.x, value, gradient = yield j, self.x
+        finite = is_finite(value, gradient)
+        if finite and not self.objects(j, value, gradient):
+            self.outcome = "accepted"
+            return self.settle(j, "accepted", False, (self.x, value, gradient))
+        self.outcome = "rejected" if finite else "not finite"
+        self.events[self.outcome] += 1
+        if np.array_equal(self.x, self.home):
+            return (yield from self.go_farther_back(j))
+        return (yield from self.try_step(j, (self.x, value if finite else np.inf, gradient)))
+
+    def objects(self, j, value, gradient):
+        """Whether f_j rose, and exceeds its model by more than G was to gain; never measured: whether it slopes up."""
+        if np.array_equal(self.x, self.home):
+            return False
+        if self.last_x[j] is None:
+            step = self.x - self.home
+            return self.is_positive(gradient @ step - max(self.gain, 0.0), norm(gradient) * norm(step))
+        scale = max(abs(value), abs(self.f[j]))
+        slack = 8 * self.eps * scale
+        rose = self.is_positive(value - self.f[j] - slack, scale)
+        scale += norm(self.g[j]) * norm(self.x)
+        return self.is_positive(value - self.model_value(j, self.x) - self.gain - slack, scale) and rose
+
+    def is_positive(self, difference, scale):
+        """Whether a difference is positive; remembers how close the decision was, next to what was subtracted."""
+        if np.isfinite(difference):
+            self.margin = min(self.margin, abs(difference) / scale if scale else 0.0)
+        return bool(difference > 0)
+
+    def try_step(self, j, at_x):
+        """Evaluate j at home and compare: keep x, go home, or, if the value at x is absurd, try shorter steps."""
+        first, gain, value = self.last_x[j] is None, max(self.gain, 0.0), at_x[1]
+        allowed = gain if first else 0.0
+        expected = gain if first else gain + abs(self.model_value(j, self.x) - self.f[j])
+        self.events["first objects"] += int(first and np.isfinite(value))
+        self.home, *answer = at_home = yield j, self.home
+        if not is_finite(*answer):
+            self.outcome = "not finite"
+            if np.isfinite(value):
+                return self.settle(j, "keep, home not finite", False, at_x)
+            return (yield from self.go_farther_back(j))
+        self.outcome = "retry"
+        rise, scale = value - at_home[1], max(abs(value), abs(at_home[1]))
+        if not self.is_positive(rise - allowed, scale):
+            return self.settle(j, "keep", False, at_home, at_x)
+        if not self.is_positive(rise - 10 * expected, scale):
+            return self.settle(j, "go home", True, at_x, at_home)
+        return (yield from self.try_shorter(j, self.x - self.home, rise, at_home, allowed, expected))
+
+    def try_shorter(self, j, step, rise, at_home, allowed, expected):
+        """Evaluate j at up to eight ever shorter steps from home, until the rise of f_j is credible."""
+        fraction = 1.0
+        for _ in range(8):
+            fraction *= np.clip(np.sqrt(expected / rise), 0.01, 0.5) if np.isfinite(rise) else 0.1
+            _, *answer = at_point = yield j, self.home + fraction * step
+            self.events["shorter"] += 1
+            self.outcome = "retry" if is_finite(*answer) else "not finite"
+            rise = answer[0] - at_home[1] if is_finite(*answer) else np.inf
+            scale = max(abs(answer[0]), abs(at_home[1]))
+            if self.is_positive(rise - 10 * expected, scale):
+                continue
+            if self.is_positive(rise - allowed, scale):
+                return self.settle(j, "shorter, go home", True, at_point, at_home)
+            return self.settle(j, "shorter, keep", True, at_home, at_point)
+        return self.settle(j, "shorter, give up", True, at_home)
+
+    def go_farther_back(self, j):
+        """Evaluate j ever closer to where it was last measured, until it is finite."""
+        last = self.last_x[j]
+        if last is not None and not np.array_equal(last, self.home):
+            for fraction in (1 / 4, 1 / 16, 1 / 64, 1 / 256):
+                _, *answer = at_point = yield j, last + fraction * (self.home - last)
+                self.outcome = "retry" if is_finite(*answer) else "not finite"
+                if is_finite(*answer):
+                    return self.settle(j, "farther back", True, at_point)
+        self.failed = True
+        return True
+
+    def settle(self, j, event, failed, *observations):
+        """Learn from observations in this order and stand where the last was made; eq. "eq eta update"."""
+        self.events[event] += 1
+        for observation in observations:
+            self.observe(j, *observation)
+        self.x = self.home = observations[-1][0]
+        self.eta = self.eta / 2 if failed else 1 / self.n + (self.n - 1) / self.n * self.eta
+        return failed
+
+    def observe(self, j, x, value, gradient):
+        """Update g_j, eq. "eq subf upd": the history matrices, value, gradient and H_j."""
+        unmeasurable = False
+        if self.last_x[j] is not None:
+            s, y = x - self.last_x[j], gradient - self.g[j]
+            measurable = norm(y) > 8 * self.eps * max(norm(gradient), norm(self.g[j]))
+            unmeasurable = norm(s) > 0 and not measurable
+            if norm(s) > 0 and measurable and abs(s @ y) > 1e-12 * norm(s) * norm(y):
+                self.pairs[j] = [*self.pairs[j], (s, y)][-self.history :]
+        self.last_x[j], self.f[j], self.g[j], self.when[j] = x, value, gradient, self.clock
+        self.clock += 1
+        if self.pairs[j]:
+            self.H[j] = self.fit(self.pairs[j])
+        elif unmeasurable:
+            self.events["unmeasurable"] += 1
+            self.H[j] = self.H[j] / 10
+        else:
+            self.events["no history"] += 1
+            self.H[j] = self.curvature_without_history(j) * np.eye(len(x))
+
+    def fit(self, pairs):
+        """H_j from its history: "sec bfgs updates", "app bfgs init", "app pos def"."""
+        B, q = secant_hessian(pairs, self.update, self.smallest_ratio)
+        self.events["negative curvature"] += bool(eigvalsh(B).min() < 0 < eigvalsh(B).max())
+        return positive_definite(B, self.smallest_ratio, fallback=q.max())
+
+    def curvature_without_history(self, j):
+        """The median eigenvalue of the average Hessian of the others ("No History")."""
+        others = [self.H[i] for i in self.measured() if i != j]
+        if any(H.any() for H in others):
+            return np.median(eigvalsh(sum(others) / len(others)))
+        if self.initial_curvature is not None:
+            return self.initial_curvature
+        return norm(self.g[j]) / (self.eps ** (1 / 3) * (norm(self.x0) or 1.0))
+
+    def grow(self, bad):
+        """Let one more in when gradients are noise, after a bad update or after a full pass ("app grow active")."""
+        self.counter += 1
+        if self.active_count == self.n or len(self.measured()) < self.active_count:
+            return
+        noisy, passed = self.is_noisy(), self.counter >= self.active_count
+        if bad or noisy or passed:
+            self.events["grew: " + ("bad update" if bad else "inequality" if noisy else "full pass")] += 1
+            self.active_count += 1
+            self.counter = 0
+
+    def is_noisy(self):
+        """Whether the average gradient is within alpha standard errors of zero, in H^-1 ("app grow active")."""
+        count, H = self.active_count, self.total_hessian()
+        if count == 1 or not H.any():
+            return False
+        mean = sum(self.g[i] for i in self.active) / count
+        squares = sum(self.g[i] @ solve(H, self.g[i]) for i in self.active)
+        return bool(mean @ solve(H, mean) < self.noise * squares / ((count - 1) * count))
