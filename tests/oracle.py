@@ -34,11 +34,17 @@ def rank_one(B, s, y):
 
 
 def secant_hessian(pairs, update, smallest_ratio):
-    """Return B after all pairs, oldest first, started from beta I ("app bfgs init"), and the eigenvalues of Q."""
-    S, Y = np.array([s for s, y in pairs]).T, np.array([y for s, y in pairs]).T
-    q = q_eigenvalues(S, Y)
-    B = q[q > smallest_ratio * q.max()].min() * np.eye(len(S))
-    for s, y in pairs:
+    """Return B after all pairs, oldest first, started from beta I ("app bfgs init"), and the eigenvalues of Q.
+
+    A pair is a step, a change of gradient, and how much of the change may be rounding. An eigenvalue of Q is zero if it
+    is no larger than what errors of that size can make of zero.
+    """
+    S, Y = np.array([s for s, y, error in pairs]).T, np.array([y for s, y, error in pairs]).T
+    q, inverse = q_eigenvalues(S, Y), pinv(S, rcond=np.sqrt(EPS))
+    zero = np.sqrt(sum((error * norm(row)) ** 2 for (_, _, error), row in zip(pairs, inverse, strict=True)))
+    nonzero = q[q > max(smallest_ratio * q.max(), zero)]
+    B = (nonzero.min() if nonzero.size else q.max()) * np.eye(len(S))
+    for s, y, _ in pairs:
         B = update(B, s, y)
     return B, q
 
@@ -248,10 +254,11 @@ class Oracle:
         unmeasurable = False
         if self.last_x[j] is not None:
             s, y = x - self.last_x[j], gradient - self.g[j]
-            measurable = norm(y) > 8 * self.eps * max(norm(gradient), norm(self.g[j]))
-            unmeasurable = norm(s) > 0 and not measurable
-            if norm(s) > 0 and measurable and abs(s @ y) > 1e-12 * norm(s) * norm(y):
-                self.pairs[j] = [*self.pairs[j], (s, y)][-self.history :]
+            resolution, smallest = 8 * self.eps * norm(x), 8 * self.eps * max(norm(gradient), norm(self.g[j]))
+            unmeasurable = norm(s) > resolution and norm(y) <= smallest
+            if norm(y) > smallest and abs(s @ y) > max(1e-12 * norm(s), resolution) * norm(y):
+                error = smallest + norm(y) * resolution / norm(s)
+                self.pairs[j] = [*self.pairs[j], (s, y, error)][-self.history :]
         self.last_x[j], self.f[j], self.g[j], self.when[j] = x, value, gradient, self.clock
         self.clock += 1
         if self.pairs[j]:
@@ -266,14 +273,20 @@ class Oracle:
     def fit(self, pairs):
         """H_j from its history: "sec bfgs updates", "app bfgs init", "app pos def"."""
         B, q = secant_hessian(pairs, self.update, self.smallest_ratio)
-        self.events["negative curvature"] += bool(eigvalsh(B).min() < 0 < eigvalsh(B).max())
+        values = eigvalsh(B) / abs(eigvalsh(B)).max()
+        self.events["negative curvature"] += bool(values.min() < 0 < values.max())
+        # Whether a zero comes out positive, and so counts in the median, is decided by the rounding of a whole update.
+        self.margin = min(self.margin, 1e-4 * abs(values).min())
         return positive_definite(B, self.smallest_ratio, fallback=q.max())
 
     def curvature_without_history(self, j):
         """The median eigenvalue of the average Hessian of the others ("No History")."""
         others = [self.H[i] for i in self.measured() if i != j]
         if any(H.any() for H in others):
-            return np.median(eigvalsh(sum(others) / len(others)))
+            typical = np.median([norm(self.g[i]) for i in self.measured() if i != j])
+            outlying = norm(self.g[j]) > 10 * typical > 0
+            self.events["outlying"] += bool(outlying)
+            return np.median(eigvalsh(sum(others) / len(others))) * (norm(self.g[j]) / typical if outlying else 1)
         if self.initial_curvature is not None:
             return self.initial_curvature
         return norm(self.g[j]) / (self.eps ** (1 / 3) * (norm(self.x0) or 1.0))

@@ -30,6 +30,19 @@ def bowl_and_slopes(seed=0, n=6, m=5):
     return fun, rng.normal(size=m), n
 
 
+def least_squares(seed=0, n=6, m=6, samples=2, spread=1e3):
+    """Least squares with fewer samples than parameters, and so zero curvatures, in units of very different size."""
+    rng = np.random.default_rng(seed)
+    units = np.sqrt(np.geomspace(1.0, spread, n))[:, None]
+    features, targets = units[..., None] * rng.normal(size=(n, samples, m)), units * rng.normal(size=(n, samples))
+
+    def fun(x, i):
+        error = features[i] @ x - targets[i]
+        return 0.5 * error @ error, features[i].T @ error
+
+    return fun, rng.normal(size=m), n
+
+
 def logistic(seed=0, n=6, m=7, samples=8):
     """Logistic regression on random data with a small quadratic penalty, started from zero."""
     rng = np.random.default_rng(seed)
@@ -149,6 +162,7 @@ def unreliable(seed=0, n=5, m=6):
 COLLECTION = (
     quadratics,
     bowl_and_slopes,
+    least_squares,
     logistic,
     rosenbrock,
     powers_of_distance,
