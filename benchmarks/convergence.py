@@ -97,7 +97,9 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--sfo-options", type=json.loads, default={}, metavar="JSON", help="options of SFO; prints only"
     )
-    parser.add_argument("--per-decade", type=int, default=3, help="step lengths tried in every decade (default 3; the paper has 1)")
+    parser.add_argument(
+        "--per-decade", type=int, default=3, help="step lengths tried in every decade (default 3; the paper has 1)"
+    )
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--output", type=Path, default=OUTPUT)
     return parser.parse_args(argv)

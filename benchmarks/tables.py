@@ -211,7 +211,8 @@ thread, for all {last} passes.
 
 **Tuning.** SFO runs with its defaults on every problem. L-BFGS-B runs with its defaults but for its stopping tests,
 which are off. The others are the best of a grid: step lengths {steps};
-momenta {momenta}; Adam and AdaGrad with their usual other constants. A row has one setting, the best one after {last} passes, and bold is the best of these rows. The
+momenta {momenta}; Adam and AdaGrad with their usual other constants. A row has one setting, the best one after
+{last} passes, and bold is the best of these rows. The
 cosine decay is aimed at pass {last}, which that optimizer must be told beforehand; its earlier columns are on the way
 there. The last row is what SFO is judged against: the best of all the others, with a setting chosen anew, knowing the
 outcome, for each column."""

@@ -246,6 +246,7 @@ EVENTS = {
     "shorter, go home": 1,
     "shorter, give up": 1,
     "farther back": 2,
+    "outlying": 2,
     "grew: inequality": 15,
     "grew: full pass": 4,
     "grew: bad update": 3,
