@@ -20,9 +20,8 @@ def q_eigenvalues(S, Y):
 
 def bfgs(B, s, y):
     """One column of eq. "eq bfgs"."""
-    if abs(s @ B @ s) <= 1e-12 * norm(s) * norm(B @ s):
-        return B
-    return B + np.outer(y, y) / (y @ s) - np.outer(B @ s, B @ s) / (s @ B @ s)
+    vanishes = abs(s @ B @ s) <= 1e-12 * norm(s) * norm(B @ s)
+    return B if vanishes else B + np.outer(y, y) / (y @ s) - np.outer(B @ s, B @ s) / (s @ B @ s)
 
 
 def rank_one(B, s, y):
@@ -36,8 +35,7 @@ def rank_one(B, s, y):
 def secant_hessian(pairs, update, smallest_ratio):
     """Return B after all pairs, oldest first, started from beta I ("app bfgs init"), and the eigenvalues of Q.
 
-    A pair is a step, a change of gradient, and how much of the change may be rounding. An eigenvalue of Q is zero if it
-    is no larger than what errors of that size can make of zero.
+    A pair is a step, a change of gradient, and how much of the change may be rounding (which makes zeros of Q nonzero).
     """
     S, Y = np.array([s for s, y, error in pairs]).T, np.array([y for s, y, error in pairs]).T
     q, inverse = q_eigenvalues(S, Y), pinv(S, rcond=np.sqrt(EPS))
@@ -92,17 +90,14 @@ class Oracle:
         """Take an evaluation; a position lets another run lead (it says where that run evaluated)."""
         position = self.query[1] if position is None else np.array(position, float)
         self.margin = np.inf
-        try:
-            self.query = self.process.send((position, value, np.array(gradient, float)))
-        except StopIteration:
-            self.query = None
+        self.query = self.process.send((position, value, np.array(gradient, float)))
 
     def run(self):
         """Repeat the two steps of "sec update"; yields queries, is sent (position, value, gradient)."""
         while True:
             bad = yield from self.update_subfunction(self.choose())
             if self.failed:
-                return
+                yield None
             self.grow(bad)
             self.newton_step()
 
@@ -152,12 +147,8 @@ class Oracle:
         if self.target == "cyclic":
             return oldest_first[0]
         own, H = self.rng.random() < 0.5, self.total_hessian()
-
-        def distance(i):
-            s = self.x - self.last_x[i]
-            return s @ (self.H[i] if own else H) @ s
-
-        return max(oldest_first, key=distance)
+        away = {i: self.x - self.last_x[i] for i in self.active}
+        return max(oldest_first, key=lambda i: away[i] @ (self.H[i] if own else H) @ away[i])
 
     def update_subfunction(self, j):
         """Evaluate j at x and update g_j, unless the step was bad ("app bad up"). Return whether the update failed."""
@@ -284,12 +275,11 @@ class Oracle:
         others = [self.H[i] for i in self.measured() if i != j]
         if any(H.any() for H in others):
             typical = np.median([norm(self.g[i]) for i in self.measured() if i != j])
-            outlying = norm(self.g[j]) > 10 * typical > 0
-            self.events["outlying"] += bool(outlying)
+            outlying = bool(norm(self.g[j]) > 10 * typical > 0)
+            self.events["outlying"] += outlying
             return np.median(eigvalsh(sum(others) / len(others))) * (norm(self.g[j]) / typical if outlying else 1)
-        if self.initial_curvature is not None:
-            return self.initial_curvature
-        return norm(self.g[j]) / (self.eps ** (1 / 3) * (norm(self.x0) or 1.0))
+        scale_free = norm(self.g[j]) / (self.eps ** (1 / 3) * (norm(self.x0) or 1.0))
+        return scale_free if self.initial_curvature is None else self.initial_curvature
 
     def grow(self, bad):
         """Let one more in when gradients are noise, after a bad update or after a full pass ("app grow active")."""

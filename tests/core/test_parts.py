@@ -110,7 +110,7 @@ def test_a_fit_is_positive_and_obeys_the_newest_pair(seed, count, update):
     rng = generator(seed)
     curvature = positive(rng, 12)
     steps = rng.normal(size=(count, 12))
-    fitted = fit(steps, steps @ curvature, np.zeros(len(steps)), update=update, smallest_ratio=1e-8, dimensions=12)
+    fitted = fit(steps, steps @ curvature, np.zeros(len(steps)), update=update, smallest_ratio=1e-8)
     matrix = dense(fitted, 12)
     assert np.linalg.eigvalsh(matrix)[0] > 0
     if update is bfgs:
@@ -122,9 +122,7 @@ def test_rank_one_finds_a_quadratic():
     curvature = positive(rng, 6)
     steps = rng.normal(size=(7, 6))
     assert np.allclose(
-        dense(
-            fit(steps, steps @ curvature, np.zeros(len(steps)), update=rank_one, smallest_ratio=1e-8, dimensions=6), 6
-        ),
+        dense(fit(steps, steps @ curvature, np.zeros(len(steps)), update=rank_one, smallest_ratio=1e-8), 6),
         curvature,
         rtol=1e-5,
     )
@@ -150,13 +148,18 @@ def test_negative_curvature_becomes_the_median_of_all_directions():
     assert beta == pytest.approx(2e9 + 1.5)
 
 
+def test_a_history_that_spans_everything_leaves_nothing_for_beta_to_be():
+    eigenvalues, _ = enforce_positive(np.array([1.0, 3.0, 10.0]), 427.0, 0, 0.1, 5.0)
+    assert np.array_equal(eigenvalues, [1.0, 3.0, 10.0])
+    eigenvalues, _ = enforce_positive(np.array([-2.0, -1.0, 0.0]), 1.0, 0, 1e-8, 5.0)
+    assert np.array_equal(eigenvalues, [5.0, 5.0, 5.0])
+
+
 def test_the_fit_does_not_depend_on_units():
     rng = generator(5)
     curvature = positive(rng, 10)
     steps = rng.normal(size=(5, 10))
-    plain = dense(
-        fit(steps, steps @ curvature, np.zeros(len(steps)), update=bfgs, smallest_ratio=1e-8, dimensions=10), 10
-    )
+    plain = dense(fit(steps, steps @ curvature, np.zeros(len(steps)), update=bfgs, smallest_ratio=1e-8), 10)
     for unit_x, unit_f in [(1e-9, 1.0), (1e9, 1e-12), (1.0, 1e12)]:
         other = fit(
             steps * unit_x,
@@ -164,7 +167,6 @@ def test_the_fit_does_not_depend_on_units():
             np.zeros(5),
             update=bfgs,
             smallest_ratio=1e-8,
-            dimensions=10,
         )
         assert np.allclose(dense(other, 10) * unit_x**2 / unit_f, plain, rtol=1e-9)
 

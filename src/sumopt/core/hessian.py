@@ -74,14 +74,13 @@ def fit(
     *,
     update: Update,
     smallest_ratio: float,
-    dimensions: int,
 ) -> Hessian:
     """The Hessian that a history, one pair a row and the oldest first, speaks for.
 
-    The work is done in the span of the history. Beyond it, in as many `dimensions` as are in use, the curvature is the
-    initial one, beta. `errors` says how much of each change may be rounding.
+    The work is done in the span of the history. Beyond it the curvature is the initial one, beta. `errors` says how
+    much of each change may be rounding.
     """
-    count = len(steps)
+    count, dimensions = steps.shape
     axes, history = np.linalg.qr(np.concatenate([steps, changes]).T)
     steps, changes = history[:, :count], history[:, count:]
     secants, zero = secant_curvatures(steps, changes, errors)
@@ -93,7 +92,7 @@ def fit(
         updated = update(hessian, steps[:, pair], changes[:, pair])
         hessian = hessian if updated is None else updated
     eigenvalues, vectors, _ = lapack.dsyevd(hessian)
-    outside = max(dimensions - len(history), 0)
+    outside = dimensions - len(history)
     eigenvalues, beta = enforce_positive(eigenvalues, beta, outside, smallest_ratio, secants[0])
     return Hessian(float(beta), (axes @ vectors).T, eigenvalues - beta)
 
@@ -102,11 +101,12 @@ def enforce_positive(
     eigenvalues: Coordinates, beta: float, outside: int, smallest_ratio: float, otherwise: float
 ) -> tuple[Coordinates, float]:
     """Set eigenvalues that are too small to the median positive one (appendix B.2), `outside` of them being beta."""
-    largest = max(eigenvalues[-1], beta)
-    threshold = smallest_ratio * largest
-    if eigenvalues[0] >= threshold and beta >= threshold:
+    largest = max(eigenvalues[-1], beta) if outside else eigenvalues[-1]
+    threshold = smallest_ratio * max(largest, 0.0)
+    if eigenvalues[0] >= threshold > 0.0 and beta >= threshold:
         return eigenvalues, beta
     everywhere = np.concatenate([eigenvalues, np.full(outside, beta)])
     positive = everywhere[everywhere > 0.0]
     median = float(np.median(positive)) if len(positive) else otherwise
-    return np.where(eigenvalues < threshold, median, eigenvalues), beta if beta >= threshold else median
+    too_small = (eigenvalues < threshold) | (eigenvalues <= 0.0)
+    return np.where(too_small, median, eigenvalues), beta if beta >= threshold else median

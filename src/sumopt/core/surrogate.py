@@ -219,12 +219,11 @@ class Surrogate:
         steps, changes, errors = self.history.of(i)
         if len(steps):
             return fit(
-                steps,
-                changes,
+                steps[:, : self.size],
+                changes[:, : self.size],
                 errors,
                 update=self._update,
                 smallest_ratio=self._smallest_ratio,
-                dimensions=self.size,
             )
         if dull and self.diagonals[i] > 0.0:
             # Departure 3: a gradient that does not change asks for longer steps, or nothing would ever be learnt.
@@ -266,8 +265,8 @@ class Surrogate:
         self.positions[i] = position
         self.gradients[i] = gradient
         self.diagonals[i] = hessian.diagonal
-        self.vectors[i, :rank] = hessian.vectors
-        self.vectors[i, rank:] = 0.0
+        self.vectors[i] = 0.0
+        self.vectors[i, :rank, : hessian.vectors.shape[1]] = hessian.vectors
         self.curvatures[i, :rank] = hessian.curvatures
         self.curvatures[i, rank:] = 0.0
         self._add(i, 1.0)
