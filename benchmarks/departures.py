@@ -1,106 +1,40 @@
 """What each departure from the paper does: ``python -m benchmarks.departures`` runs with and without it.
 
-Every departure is switched off alone, by patching the one function that makes it. The figures in docs/departures.md are
-printed here.
+Every departure is switched off alone, by patching the one function that makes it; what was tried and not adopted is
+switched on in the same way. With ``--write``, the tables go into docs/departures.md.
 """
 
+import argparse
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from scipy.optimize import minimize
+from threadpoolctl import threadpool_limits
 
-from benchmarks.problems import make_problem
-from sumopt.core import Optimizer, Options, acceptance, hessian, optimizer, surrogate, trial
+from benchmarks.sums import (
+    Sum,
+    absolute,
+    deficient,
+    digits,
+    far_away,
+    few,
+    least_squares,
+    logistic,
+    many,
+    poisson,
+    powers,
+    steep,
+)
+from sumopt.core import Optimizer, Options, acceptance, hessian, history, optimizer, surrogate, trial
 
-Fun = Callable[[np.ndarray, int], tuple[float, np.ndarray]]
+DOCUMENT = Path(__file__).parent.parent / "docs" / "departures.md"
 SEEDS = range(5)
-LONG = {"ftol": 0.0, "gtol": 1e-12, "maxiter": 5000}
-
-
-@dataclass(frozen=True)
-class Sum:
-    """A sum of n functions, and where to start."""
-
-    fun: Fun
-    x0: np.ndarray
-    n: int
-
-    def total(self, x: np.ndarray) -> float:
-        """F."""
-        return float(sum(self.fun(x, i)[0] for i in range(self.n)))
-
-    def least(self) -> float:
-        """The smallest value that a long run of L-BFGS-B finds."""
-
-        def full(x: np.ndarray) -> tuple[float, np.ndarray]:
-            return self.total(x), np.sum([self.fun(x, i)[1] for i in range(self.n)], axis=0)
-
-        return float(minimize(full, self.x0, jac=True, method="L-BFGS-B", options=LONG).fun)
-
-
-def logistic(seed: int, n: int, m: int, factor: float = 1.0) -> Sum:
-    """Logistic regression on random data."""
-    rng = np.random.default_rng(seed)
-    features = rng.normal(size=(n, max(2 * m // n, 20), m)) * 4.0 / np.sqrt(m)
-    signs = np.sign(features @ rng.normal(size=m) + rng.normal(size=features.shape[:2]))
-
-    def fun(x: np.ndarray, i: int) -> tuple[float, np.ndarray]:
-        margins = signs[i] * (features[i] @ x)
-        pull = -signs[i] * np.exp(-np.logaddexp(0.0, margins)) / len(margins)
-        value = np.logaddexp(0.0, -margins).mean() + 1e-3 * x @ x
-        return factor * float(value), factor * (features[i].T @ pull + 2e-3 * x)
-
-    return Sum(fun, np.zeros(m), n)
-
-
-def digits(seed: int, name: str) -> Sum:
-    """One of the problems on digits."""
-    problem = make_problem(name, seed)
-    return Sum(lambda x, i: problem.fun(x, problem.batches[i]), problem.x0, len(problem.batches))
-
-
-def powers(seed: int) -> Sum:
-    """Distances to random centres, each raised to a power between 1.1 and 4."""
-    rng = np.random.default_rng(seed)
-    centres, exponents = rng.normal(size=(8, 10)), rng.uniform(1.1, 4.0, size=8)
-
-    def fun(x: np.ndarray, i: int) -> tuple[float, np.ndarray]:
-        away = x - centres[i]
-        distance = np.linalg.norm(away)
-        return float(distance ** exponents[i]), exponents[i] * distance ** (exponents[i] - 2.0) * away
-
-    return Sum(fun, rng.normal(size=10), 8)
-
-
-def poisson(seed: int, scale: float = 5.0) -> Sum:
-    """Poisson regression, whose exponentials explode beyond a short step."""
-    rng = np.random.default_rng(seed)
-    features = rng.normal(size=(20, 30, 10)) * scale
-    counts = rng.poisson(np.exp(np.clip(features @ rng.normal(size=10) / 3.0, -5.0, 5.0)))
-
-    def fun(x: np.ndarray, i: int) -> tuple[float, np.ndarray]:
-        exponents = features[i] @ x
-        rates = np.exp(exponents)
-        return float((rates - counts[i] * exponents).mean()), features[i].T @ (rates - counts[i]) / 30
-
-    return Sum(fun, np.zeros(10), 20)
-
-
-def absolute(seed: int) -> Sum:
-    """Mean absolute deviations: piecewise linear, started far away."""
-    rng = np.random.default_rng(seed)
-    slopes, offsets = rng.normal(size=(20, 10, 5)), rng.normal(size=(20, 10))
-
-    def fun(x: np.ndarray, i: int) -> tuple[float, np.ndarray]:
-        residual = slopes[i] @ x - offsets[i]
-        return float(np.abs(residual).mean()), slopes[i].T @ np.sign(residual) / 10
-
-    return Sum(fun, 3.0 * rng.normal(size=5), 20)
 
 
 def run(problem: Sum, seed: int, marks: tuple[int, ...], **options: Any) -> tuple[list[float], int]:
@@ -157,6 +91,7 @@ LEARN = surrogate.Surrogate._learn
 SPANNING = surrogate.Surrogate.spanning
 IS_BAD = acceptance.is_bad
 SECANTS = hessian.secant_curvatures
+ENFORCE = hessian.enforce_positive
 
 
 @contextmanager
@@ -167,9 +102,9 @@ def nothing() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Case:
-    """One departure on one family of problems."""
+    """A section of docs/departures.md on one family of problems: with the departure, and without."""
 
-    number: int
+    section: str
     title: str
     make: Callable[[int], Sum]
     off: Callable[[], Any]
@@ -177,37 +112,9 @@ class Case:
     options_off: tuple[tuple[str, Any], ...] = ()
 
 
-def steep(seed: int) -> Sum:
-    """Logistic regression in a large unit of F."""
-    return logistic(seed, 25, 100, 1e12)
-
-
-def few(seed: int) -> Sum:
-    """Logistic regression in few parts and dimensions."""
-    return logistic(seed, 5, 10)
-
-
-def many(seed: int) -> Sum:
-    """Logistic regression in 25 parts and 200 dimensions."""
-    return logistic(seed, 25, 200)
-
-
 def without(target: Any, name: str, replacement: Any) -> Callable[[], Any]:
     """A patch, to be made anew each time."""
     return lambda: patch.object(target, name, replacement)
-
-
-def deficient(seed: int) -> Sum:
-    """Least squares whose parts leave directions without curvature, in float32."""
-    rng = np.random.default_rng(seed)
-    features = rng.normal(size=(10, 6, 8))
-    targets = features @ rng.normal(size=8) + rng.normal(size=(10, 6))
-
-    def fun(x: np.ndarray, i: int) -> tuple[float, np.ndarray]:
-        error = features[i] @ x - targets[i]
-        return 0.5 * float(error @ error), (features[i].T @ error).astype(x.dtype)
-
-    return Sum(fun, rng.normal(size=8).astype(np.float32), 10)
 
 
 def blind(*arguments: Any) -> tuple[np.ndarray, float]:
@@ -215,35 +122,84 @@ def blind(*arguments: Any) -> tuple[np.ndarray, float]:
     return SECANTS(*arguments)[0], 0.0
 
 
+def median_of_history(eigenvalues: np.ndarray, beta: float, outside: int, *more: float) -> Any:
+    """The median of appendix C.2 over the span of the history alone."""
+    return ENFORCE(eigenvalues, beta, min(outside, 1), *more)
+
+
+def never_bad(*_: Any) -> bool:
+    """The test of bad updates off."""
+    return False
+
+
+def growing_at_once(self: Optimizer) -> bool:
+    """Departure 13 off: growth does not wait."""
+    return self.active < self.n
+
+
+network, digits_logistic = partial(digits, name="network"), partial(digits, name="logistic")
+autoencoder, ising = partial(digits, name="autoencoder"), partial(digits, name="ising")
 INITIAL = (("initial_curvature", 1e6),)
-S = surrogate.Surrogate
+LARGER = (("min_subspace", 20), ("max_subspace", 30))
+Surrogate = surrogate.Surrogate
+MEDIAN, SUBSPACE = "The median over the span of the history", "A larger subspace for few subfunctions"
+PROPORTION, TEST = "The proportion of departure 11 always", "What the paper's test costs"
 CASES = (
-    Case(1, "logistic", many, nothing, options_off=INITIAL),
-    Case(1, "logistic, F times 1e12", steep, nothing, options_off=INITIAL),
-    Case(2, "logistic, N = 5", few, without(Optimizer, "_choose", due_by_rule)),
-    Case(2, "logistic", many, without(Optimizer, "_choose", due_by_rule)),
-    Case(2, "network", partial(digits, name="network"), without(Optimizer, "_choose", due_by_rule)),
-    Case(3, "piecewise linear", absolute, without(S, "_learn", learn_without_growth)),
-    Case(4, "logistic", many, without(optimizer, "is_bad", lambda *a: IS_BAD(*a[:4], 0.0)), (10, 20, 40)),
-    Case(5, "powers of distance", powers, without(Optimizer, "_objects", objects_if_measured)),
-    Case(5, "network", partial(digits, name="network"), without(Optimizer, "_objects", objects_if_measured)),
-    Case(
-        6, "logistic on digits", partial(digits, name="logistic"), without(trial.Trial, "_answer_at_home", always_home)
+    Case("1", "logistic", many, nothing, options_off=INITIAL),
+    Case("1", "logistic, F times 1e12", steep, nothing, options_off=INITIAL),
+    Case("2", "logistic, N = 5", few, without(Optimizer, "_choose", due_by_rule)),
+    Case("2", "logistic", many, without(Optimizer, "_choose", due_by_rule)),
+    Case("2", "network", network, without(Optimizer, "_choose", due_by_rule)),
+    Case("3", "piecewise linear", absolute, without(Surrogate, "_learn", learn_without_growth)),
+    Case("4", "logistic", many, without(optimizer, "is_bad", lambda *a: IS_BAD(*a[:4], 0.0)), (10, 20, 40)),
+    Case("5", "powers of distance", powers, without(Optimizer, "_objects", objects_if_measured)),
+    Case("5", "network", network, without(Optimizer, "_objects", objects_if_measured)),
+    Case("6", "logistic on digits", digits_logistic, without(trial.Trial, "_answer_at_home", always_home)),
+    Case("6", "powers of distance", powers, without(trial.Trial, "_answer_at_home", always_home)),
+    Case("7", "Poisson", poisson, without(trial, "EXPLOSION", np.inf)),
+    Case("8", "logistic", many, without(Surrogate, "spanning", spanning_positions)),
+    Case("8", "logistic, float32, far away", far_away, without(Surrogate, "spanning", spanning_positions)),
+    Case("9", "autoencoder", autoencoder, without(Surrogate, "spanning", spanning_measured)),
+    Case("9", "network", network, without(Surrogate, "spanning", spanning_measured)),
+    Case("10", "least squares, float32", deficient, without(hessian, "secant_curvatures", blind), (2, 5, 10, 20, 50)),
+    Case("10", "logistic", many, without(hessian, "secant_curvatures", blind)),
+    Case("11", "powers of distance", powers, without(Surrogate, "_relative_size", lambda *_: 1.0)),
+    Case("11", "network", network, without(Surrogate, "_relative_size", lambda *_: 1.0)),
+    Case("12", "least squares, N = 5", least_squares, without(history, "LOST", 1.0), (5, 10, 20, 50)),
+    Case("12", "logistic, N = 5", partial(logistic, n=5, m=100), without(history, "LOST", 1.0)),
+    Case("12", "logistic", many, without(history, "LOST", 1.0)),
+    Case("12", "network", network, without(history, "LOST", 1.0)),
+    Case("13", "logistic", many, without(Optimizer, "_may_grow", growing_at_once)),
+    Case("13", "network", network, without(Optimizer, "_may_grow", growing_at_once)),
+    Case(MEDIAN, "ising", ising, without(hessian, "enforce_positive", median_of_history)),
+    Case(MEDIAN, "network", network, without(hessian, "enforce_positive", median_of_history)),
+    *(
+        Case(SUBSPACE, f"logistic, N = {n}", partial(logistic, n=n, m=100), nothing, options_off=LARGER)
+        for n in (1, 2, 3, 5, 8)
     ),
-    Case(6, "powers of distance", powers, without(trial.Trial, "_answer_at_home", always_home)),
-    Case(7, "Poisson", poisson, without(trial, "EXPLOSION", np.inf)),
-    Case(8, "logistic", many, without(S, "spanning", spanning_positions)),
-    Case(9, "autoencoder", partial(digits, name="autoencoder"), without(S, "spanning", spanning_measured)),
-    Case(9, "network", partial(digits, name="network"), without(S, "spanning", spanning_measured)),
-    Case(10, "least squares, float32", deficient, without(hessian, "secant_curvatures", blind), (2, 5, 10, 20, 50)),
-    Case(10, "logistic", many, without(hessian, "secant_curvatures", blind)),
-    Case(11, "powers of distance", powers, without(S, "_relative_size", lambda *_: 1.0)),
-    Case(11, "network", partial(digits, name="network"), without(S, "_relative_size", lambda *_: 1.0)),
+    Case(PROPORTION, "logistic", many, without(surrogate, "OUTLYING", 1e-300)),
+    Case(PROPORTION, "network", network, without(surrogate, "OUTLYING", 1e-300)),
+    Case(TEST, "logistic on digits", digits_logistic, without(optimizer, "is_bad", never_bad)),
+    Case(TEST, "ising", ising, without(optimizer, "is_bad", never_bad)),
+    Case(TEST, "Poisson", poisson, without(optimizer, "is_bad", never_bad)),
+    Case(TEST, "network", network, without(optimizer, "is_bad", never_bad)),
 )
 
 
-def row(case: Case, *, on: bool, least: dict[int, float]) -> str:
-    """A line of the table: medians over seeds."""
+def lines(case: Case) -> list[str]:
+    """A table: F less its smallest value, medians over seeds, with the departure and without."""
+    convex = not any(word in case.title for word in ("network", "autoencoder", "piecewise"))
+    least = [case.make(seed).least() if convex else 0.0 for seed in SEEDS]
+    marks = "".join(f" pass {mark} |" for mark in case.marks)
+    table = [f"| problem | |{marks} rejected |", "|---|---|" + "---|" * (len(case.marks) + 1)]
+    for word in ("on", "off") if case.section.isdigit() else ("as it is", "so"):
+        on = word in ("on", "as it is")
+        table.append(f"| {case.title} | {word} | {' | '.join(row(case, on=on, least=least))} |")
+    return table
+
+
+def row(case: Case, *, on: bool, least: list[float]) -> list[str]:
+    """The cells of a line."""
     values, rejected = [], []
     for seed in SEEDS:
         problem = case.make(seed)
@@ -251,18 +207,36 @@ def row(case: Case, *, on: bool, least: dict[int, float]) -> str:
             found, bad = run(problem, seed, case.marks, **({} if on else dict(case.options_off)))
         values.append(np.array(found) - least[seed])
         rejected.append(bad)
-    medians = "".join(f"{value:10.2g}" for value in np.median(values, axis=0))
-    return f"{case.number:>2} {'on ' if on else 'off'} {case.title:26}{medians}   rejected {int(np.median(rejected))}"
+    return [*(f"{value:.2g}" for value in np.median(values, axis=0)), str(int(np.median(rejected)))]
 
 
-def main() -> None:
-    """Print all cases: F less its smallest value, median over five seeds, with the departure and without."""
-    for case in CASES:
-        convex = not any(word in case.title for word in ("network", "autoencoder", "ICA", "piecewise"))
-        least = {seed: case.make(seed).least() if convex else 0.0 for seed in SEEDS}
-        print(f"   {'passes':30}" + "".join(f"{mark:10d}" for mark in case.marks))
-        for on in (True, False):
-            print(row(case, on=on, least=least), flush=True)
+def rewritten(text: str, tables: dict[str, list[str]]) -> str:
+    """The document with new tables at the end of the sections that they belong to, in place of the old ones."""
+    parts = re.split(r"(?m)^(?=#+ )", text)
+    for number, part in enumerate(parts):
+        heading = part.partition("\n")[0].lstrip("# ")
+        section = heading.partition(". ")[0] if heading[:1].isdigit() else heading
+        if section in tables:
+            prose = re.sub(r"(?m)^\|.*\n", "", part).rstrip()
+            parts[number] = "\n\n".join([prose, *tables[section]]) + "\n\n"
+    return "".join(parts).rstrip() + "\n"
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Print the tables of all sections, or of some; into the document, where that is asked for."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.departures", description=__doc__)
+    parser.add_argument("sections", nargs="*", help="numbers of departures, or headings; all by default")
+    parser.add_argument("--write", action="store_true", help="put the tables into docs/departures.md")
+    given = parser.parse_args(argv)
+    chosen = [case for case in CASES if not given.sections or case.section in given.sections]
+    tables: dict[str, list[str]] = {}
+    with threadpool_limits(1):
+        for case in chosen:
+            table = "\n".join(lines(case))
+            print(f"{case.section}\n{table}\n", flush=True)
+            tables.setdefault(case.section, []).append(table)
+    if given.write:
+        DOCUMENT.write_text(rewritten(DOCUMENT.read_text(), tables))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from sumopt._version import __version__
 Lines = dict[tuple[str, str], dict[int, Run]]
 Results = dict[str, Lines]
 
+COUNTS = {1: "one", 2: "two", 3: "three", 5: "five"}
 SFO = "SFO"
 LAST = PASSES[-1]
 
@@ -223,9 +224,9 @@ def page(problems: dict[str, Problem], results: Results, seeds: int, per_decade:
     words: dict[str, Any] = {
         "versions": f"sumopt {__version__}, NumPy {np.__version__}, SciPy {scipy.__version__}, "
         f"Python {python_version()}",
-        "seeds": {1: "one", 3: "three", 5: "five"}.get(seeds, seeds),
+        "seeds": COUNTS.get(seeds, seeds),
         "steps": "all powers of ten from 1e-5 to 1e2, as in the paper"
-        + (f", and {per_decade - 1} more between each two" if per_decade > 1 else ""),
+        + (f", and {COUNTS.get(per_decade - 1, per_decade - 1)} more in each decade" if per_decade > 1 else ""),
         "momenta": ", ".join(f"{value:g}" for value in MOMENTA),
         "last": LAST,
     }

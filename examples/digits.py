@@ -215,8 +215,8 @@ def draw(runs: list[Run], others: list[Run], images: Array, path: Path) -> None:
 
 def draw_convergence(axes: Axes, runs: list[Run], others: list[Run]) -> None:
     """The error after every pass, each line with its name at its end."""
-    for run in others:
-        axes.plot(run.errors, color=colour(run), linewidth=0.9, alpha=0.35)
+    for i, run in enumerate(others):
+        axes.plot(run.errors, color=colour(run), linewidth=0.9, alpha=0.35, label="" if i else "Adam, other steps")
     for run in reversed(runs):
         axes.plot(run.errors, color=colour(run), linewidth=2.4, solid_capstyle="round")
     end = len(runs[0].errors) - 1
@@ -231,10 +231,11 @@ def draw_convergence(axes: Axes, runs: list[Run], others: list[Run]) -> None:
     axes.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
     axes.grid(color="#e6e8eb", linewidth=0.8)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.set_title("An autoencoder of digits, 64 \u2013 48 \u2013 12 \u2013 48 \u2013 64", loc="left", weight="bold")
+    axes.legend(frameon=False, loc="upper right")
+    axes.set_title("Autoencoder, 64 \u2013 48 \u2013 12 \u2013 48 \u2013 64", loc="left", weight="bold")
 
 
-def label_heights(values: list[float], factor: float = 1.2) -> list[float]:
+def label_heights(values: list[float], factor: float = 1.45) -> list[float]:
     """Where to put labels on a logarithmic axis so that they keep apart."""
     heights = list(values)
     lower = 0.0
@@ -282,10 +283,12 @@ def main() -> None:
     runs = [sfo, lbfgs, adam]
     print(f"\n{table(runs, given.passes)}\n")
     print(
-        f"SFO ran once, as it comes. Adam ran {len(adams)} times, and the best at the end is shown (the others are\n"
-        "thin lines in the picture). A pass is one evaluation of every minibatch; rejected steps count.\n"
-        f"Of SFO's {sfo.seconds:.1f} seconds the network took {sfo.seconds_in_problem:.1f}. The rest is its own work, "
-        "which does not\ngrow with the cost of the functions; these cost next to nothing."
+        f"SFO ran once, as it comes. Adam ran {len(adams)} times, and the best at the end is shown\n"
+        "(the others are thin lines in the picture). A pass is one evaluation of every\n"
+        "minibatch; rejected steps count. Of SFO's "
+        f"{sfo.seconds:.1f} seconds the network took {sfo.seconds_in_problem:.1f}.\n"
+        "The rest is its own work, which does not grow with the cost of the functions;\n"
+        "these cost next to nothing."
     )
     examples = images[[int(np.flatnonzero(bunch.target == digit)[0]) for digit in range(10)]]
     draw(runs, [run for run in adams if run is not adam], examples, given.output)

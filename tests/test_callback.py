@@ -2,11 +2,24 @@
 
 import functools
 
+import matplotlib as mpl
 import numpy as np
+import pytest
 import scipy.optimize
 from bowl import assert_consistent, bowl, run
 
+mpl.use("Agg")
+
+from matplotlib import pyplot as plt
+
 from sumopt import OptimizeResult
+from sumopt.runner import Record
+
+
+@pytest.fixture(autouse=True)
+def _closed():
+    yield
+    plt.close("all")
 
 
 def test_callback_sees_the_intermediate_result_once_a_pass():
@@ -22,6 +35,30 @@ def test_callback_sees_the_intermediate_result_once_a_pass():
         assert isinstance(step, OptimizeResult) and set(step) >= {"x", "fun", "nfev", "nit", "npasses", "active"}
         assert step.nfev == 5 * step.npasses and set(step.x) == {"w", "b"} and type(step.x["b"]) is float
         assert np.isfinite(step.fun)
+
+
+def test_an_intermediate_result_can_be_plotted_and_has_the_trace_so_far():
+    seen = []
+
+    def callback(intermediate_result):
+        assert intermediate_result.plot().get_lines()
+        seen.append(intermediate_result)
+
+    result = run(callback=callback, passes=4, tol=None)
+    for step in seen:
+        assert step.trace == {name: column[: step.nfev] for name, column in result.trace.items()}
+        assert step.nit == step.trace["outcome"].count("accepted")
+        assert 0.0 <= step.time_fun <= result.time_fun and 0.0 <= step.time_optimizer <= result.time_optimizer
+
+
+def test_the_trace_is_copied_only_for_who_takes_it(monkeypatch):
+    copies = []
+    copy = Record.copy
+    monkeypatch.setattr(Record, "copy", lambda self: copies.append(len(self)) or copy(self))
+    run(callback=lambda x: None, passes=4, tol=None)
+    assert copies == [20]
+    run(callback=lambda intermediate_result: None, passes=4, tol=None)
+    assert copies == [20, 5, 10, 15, 20, 20]
 
 
 def in_dict(x, centre):
@@ -69,9 +106,13 @@ def test_callback_conventions_are_those_of_scipy():
 def test_what_the_callback_gets_may_be_edited():
     def vandal(intermediate_result):
         intermediate_result.x[:] = np.nan
+        for column in intermediate_result.trace.values():
+            column.clear()
         intermediate_result.clear()
 
-    np.testing.assert_array_equal(run(callback=vandal).x, run().x)
+    result = run(callback=vandal)
+    np.testing.assert_array_equal(result.x, run().x)
+    assert_consistent(result, 5)
 
 
 def test_callback_ends_a_run_with_stopiteration():

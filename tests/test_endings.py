@@ -32,6 +32,12 @@ def test_passes_do_not_suffer_from_rounding(passes, n, evaluations):
     assert run(lambda x, i: bowl(x, CENTRES[i % 5]), batches=n, passes=passes, tol=None).nfev == evaluations
 
 
+@pytest.mark.parametrize("passes", [1e308, np.inf, 10**300])
+def test_as_many_passes_as_you_like(passes):
+    result = run(passes=passes)
+    assert result.success and result.nfev == run().nfev
+
+
 @pytest.mark.parametrize("most", [1, 4, 5, 13])
 def test_max_evaluations_is_exact(most):
     recorder = Recorder()
@@ -84,6 +90,32 @@ def test_values_that_are_not_finite_now_and_then_do_not_matter():
     result = run(flaky, passes=200)
     assert "not finite" in result.trace["outcome"]
     np.testing.assert_allclose(result.x, MEAN, atol=1e-2)
+
+
+def test_settling_where_f_is_larger_than_at_a_point_passed_before_is_no_convergence(monkeypatch):
+    monkeypatch.setattr(sumopt.SFO, "stands_at_best", False)
+    result = run()
+    assert_consistent(result, 5)
+    assert result.status == 6 and not result.success
+    assert result.message == (
+        "Failed: the run settled where F is larger than at a point it had passed before; x is that point."
+    )
+
+
+def test_a_run_that_converges_stands_at_its_result():
+    stands = []
+
+    class Watched(sumopt.SFO):
+        def tell(self, *answer):
+            info = super().tell(*answer)
+            stands.append(self.stands_at_best)
+            return info
+
+    opt = Watched(np.zeros(3), 5, rng=0)
+    for _ in range(100):
+        query = opt.ask()
+        opt.tell(query, *bowl(query.position, CENTRES[query.index]))
+    assert set(stands) <= {True, False} and stands[-1]
 
 
 class Custom(Exception):

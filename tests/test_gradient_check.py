@@ -1,5 +1,7 @@
 """The check of a gradient: right ones pass, wrong ones are found and located, and nothing is evaluated without end."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -58,6 +60,80 @@ def test_a_wrong_gradient_is_located(seed, dtype, wrong):
     assert f"wrong: the relative error is {report.max_error:.1e} in ['{wrong}']" in str(report)
     right = [check.error for check in report.checks if check.leaf not in (f"['{wrong}']", "all together")]
     assert max(right) <= report.tol
+
+
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from([np.float32, np.float16]),
+    st.sets(st.sampled_from(["w1", "b1", "w2", "b2"]), min_size=1),
+    st.booleans(),
+)
+@settings(max_examples=40, deadline=None)
+def test_a_right_gradient_is_right_in_mixed_precision(seed, dtype, narrow, rectified):
+    x, data = in_part(seed, dtype, narrow)
+
+    def fun(x, batch):
+        value, gradient = network(x, batch, rectified)
+        return value, {name: np.asarray(leaf, x[name].dtype) for name, leaf in gradient.items()}
+
+    report = check_gradient(fun, x, data, rng=seed)
+    assert report.ok and report.tol == (1e-2 if dtype == np.float32 else 0.2), str(report)
+
+
+def in_part(seed, dtype, narrow):
+    x, data = problem(seed)
+    return {name: dtype(leaf) if name in narrow else np.float64(leaf) for name, leaf in x.items()}, data
+
+
+@pytest.mark.parametrize("narrow", ["w1", "b1", "w2", "b2"])
+@pytest.mark.parametrize("wrong", ["w1", "b1", "w2", "b2"])
+def test_a_wrong_gradient_is_located_in_mixed_precision(narrow, wrong):
+    x, data = in_part(0, np.float32, [narrow])
+
+    def fun(x, batch):
+        value, gradient = network(x, batch)
+        return value, {**gradient, wrong: 1.5 * gradient[wrong]}
+
+    report = check_gradient(fun, x, data, rng=0)
+    assert not report and report.worst.leaf == f"['{wrong}']"
+
+
+@given(st.integers(0, 10**6), st.sampled_from(["value", "gradient"]))
+@settings(max_examples=20, deadline=None)
+def test_what_comes_back_may_be_narrower_than_x(seed, part):
+    x, data = problem(seed)
+
+    def fun(x, batch):
+        value, gradient = network(x, batch)
+        if part == "value":
+            return np.float32(value), gradient
+        return value, {name: np.float32(leaf) for name, leaf in gradient.items()}
+
+    report = check_gradient(fun, x, data, rng=seed)
+    assert report.ok and report.tol == 1e-2, str(report)
+
+
+@pytest.mark.parametrize("size", [1e200, 1e-200, 1e300])
+@pytest.mark.parametrize("height", [1.0, 1e100, 1e300])
+def test_huge_numbers_are_compared_without_a_warning(size, height):
+    x = size * np.array([1.0, 2.0, 3.0])
+
+    def fun(factor, x, batch):
+        x = x / size
+        return float(x @ x) * height, 2 * x * factor * height / size
+
+    with np.errstate(all="raise", divide="ignore", over="ignore"):
+        if height / size > 1e307:
+            assert "not finite" in str(check_gradient(partial(fun, 1.0), x, 2, rng=0))
+            return
+        assert check_gradient(partial(fun, 1.0), x, 2, rng=0)
+        wrong = check_gradient(partial(fun, 0.9), x, 2, rng=0)
+    assert not wrong and "relative error is 1.0e-01" in str(wrong)
+
+
+def test_what_overflows_cannot_be_checked():
+    report = check_gradient(lambda x, batch: (1.0, np.full(3, 1e200)), np.full(3, 1e200), 2, rng=0)
+    assert not report and "the gradient times x overflows" in str(report) and "nan" not in str(report)
 
 
 def test_one_wrong_component_of_many_is_found():
@@ -202,7 +278,8 @@ def test_args_and_kwargs_reach_fun():
         ({"max_time": -1}, ValueError, "max_time must be a positive number"),
         ({"max_evaluations": 0}, ValueError, "max_evaluations must be at least 1"),
         ({"fun": lambda x, batch: 3.0}, TypeError, "fun must return a pair"),
-        ({"fun": lambda x, batch: (1.0, np.ones(2))}, ValueError, "gradient must have the shape"),
+        ({"fun": lambda x, batch: (1.0, np.ones(2))}, ValueError, r"must have the shape of x, .*\(from batch [01]\)$"),
+        ({"kwargs": {1: 1}}, TypeError, "keywords must be strings"),
     ],
 )
 def test_bad_arguments_get_a_sentence(arguments, error, sentence):

@@ -90,10 +90,14 @@ def never(x, batch):
         ("abc", TypeError, "got str"),
         (b"abc", TypeError, "got bytes"),
         (None, TypeError, "got NoneType"),
-        (2.0, TypeError, "batches must be a positive integer; got float"),
-        (True, TypeError, "batches must be a positive integer; got bool"),
-        (np.True_, TypeError, "batches must be a positive integer; got bool"),
-        (np.array(3), TypeError, "ndarray without a length"),
+        (2.5, TypeError, r"batches, or their number \(an integer\); got float 2.5"),
+        (np.float32(2), TypeError, r"batches, or their number \(an integer\); got float32 2.0"),
+        (True, TypeError, r"batches, or their number \(an integer\); got bool True"),
+        (np.True_, TypeError, r"batches, or their number \(an integer\); got bool True"),
+        (np.array(3), TypeError, r"got a 0-dimensional ndarray: pass int\(batches\)"),
+        (10**20, ValueError, "batches must be at most 9007199254740992; got 100000000000000000000"),
+        (-(10**400), ValueError, "batches must be at least 1; got an integer of 1329 bits"),
+        (range(10**20), ValueError, r"got range\(0, 100000000000000000000\), which is too long"),
         (0, ValueError, "batches must be at least 1; got 0"),
         (-2, ValueError, "batches must be at least 1; got -2"),
         ([], ValueError, "got an empty list"),
@@ -116,6 +120,21 @@ def test_what_is_no_sequence_of_batches_gets_a_sentence(batches, error, sentence
         ({"kwargs": [1]}, TypeError, "kwargs must be a dict; got list"),
         ({"passes": 0}, ValueError, "passes must be a positive number; got 0"),
         ({"passes": np.nan}, ValueError, "passes must be a positive number; got nan"),
+        (
+            {"passes": 10**400},
+            ValueError,
+            "passes must be a positive number; got an integer of 1329 bits, which is too",
+        ),
+        ({"max_time": 10**400}, ValueError, "max_time must be a positive number; got an integer of 1329 bits"),
+        ({"tol": 10**400}, ValueError, "tol must be a number or None; got an integer of 1329 bits"),
+        (
+            {"passes": np.inf, "max_evaluations": 10**400},
+            ValueError,
+            "max_evaluations must be at most 9223372036854775807; got an integer of 1329 bits",
+        ),
+        ({"kwargs": {1: 1}}, TypeError, "keywords must be strings; got 1"),
+        ({"progress": "yes"}, TypeError, "progress must be True or False; got str 'yes'"),
+        ({"progress": 1}, TypeError, "progress must be True or False; got int 1"),
         ({"passes": "3"}, TypeError, "passes must be a positive number; got str"),
         ({"passes": True}, TypeError, "passes must be a positive number; got bool"),
         ({"max_evaluations": 0}, ValueError, "max_evaluations must be at least 1"),
@@ -130,7 +149,12 @@ def test_what_is_no_sequence_of_batches_gets_a_sentence(batches, error, sentence
         ({"histroy": 5}, TypeError, "unknown option 'histroy'; did you mean 'history'"),
         ({"pases": 5}, TypeError, "unknown option 'pases'; did you mean 'passes'"),
         ({"callbck": 5}, TypeError, "unknown option 'callbck'; did you mean 'callback'"),
-        ({"jac": True}, TypeError, "unknown option 'jac'; the options are history"),
+        ({"method": "BFGS"}, TypeError, "unknown option 'method'; the options are history"),
+        ({"seed": 3}, TypeError, "unknown option 'seed'; did you mean 'rng'"),
+        ({"epochs": 3}, TypeError, "unknown option 'epochs'; did you mean 'passes' or 'max_evaluations'"),
+        ({"jac": True}, TypeError, "unknown option 'jac'; fun returns the gradient, too"),
+        ({"bounds": []}, TypeError, "unknown option 'bounds'; bounds are not supported"),
+        ({"lr": 0.1}, TypeError, "unknown option 'lr'; there is no step size to choose"),
         ({"history": 0}, ValueError, "history must be"),
         ({"update": "newton"}, ValueError, "update must be one of"),
         ({"noise": "much"}, TypeError, "noise must be a number"),
@@ -154,11 +178,12 @@ def test_bad_arguments_get_a_sentence_before_anything_is_evaluated(arguments, er
         ((1.0, np.zeros(4)), ValueError, "gradient must have the shape of x0"),
         ((1.0, {"a": 1.0}), ValueError, "gradient"),
         ((1.0, np.zeros(3, complex)), TypeError, "gradient must be real"),
+        ((np.ma.masked, np.zeros(3)), ValueError, "value must be a number; got one that is masked"),
     ],
 )
-def test_what_fun_returns_is_checked(returned, error, sentence):
-    with pytest.raises(error, match=sentence):
-        run(lambda x, batch: returned)
+def test_what_fun_returns_is_checked_and_errors_name_the_batch(returned, error, sentence):
+    with pytest.raises(error, match=rf"{sentence}.* \(from batch 3\)$"):
+        run(lambda x, i: returned if i == 3 else bowl(x, CENTRES[i]), batches=5)
 
 
 def test_args_and_kwargs_reach_fun():
@@ -169,6 +194,23 @@ def test_args_and_kwargs_reach_fun():
     expected = run(lambda x, centre: fun(x, centre, 2.0, shift=1.0))
     np.testing.assert_array_equal(run(fun, args=(2.0,), kwargs={"shift": 1.0}).x, expected.x)
     np.testing.assert_array_equal(run(fun, args=2.0, kwargs={"shift": 1.0}).x, expected.x)
+
+
+@pytest.mark.parametrize(("scale", "dtype"), [(1e100, np.float64), (1e-100, np.float64), (1e30, np.float32)])
+def test_numpy_may_be_told_to_raise_whatever_the_units(scale, dtype):
+    """Rounding to zero and overflow within the package are its own affair, not the user's settings'."""
+
+    def fun(x, centre):
+        value, gradient = bowl(np.asarray(x, float) / scale, centre)
+        return value, (gradient / scale).astype(dtype)
+
+    def callback(intermediate_result):
+        repr(intermediate_result)
+
+    with np.errstate(all="raise"):
+        result = run(fun, np.full(3, 2 * scale, dtype), callback=callback)
+    assert result.success
+    np.testing.assert_allclose(result.x / scale, MEAN, atol=1e-2)
 
 
 Model = namedtuple("Model", ["weights", "bias"])

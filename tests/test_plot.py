@@ -57,7 +57,7 @@ def test_draws_on_axes_of_its_own_or_on_given_ones():
     ax.figure.canvas.draw()
 
 
-def test_rejected_steps_are_marked_where_they_happened():
+def test_bad_steps_are_marked_where_they_happened():
     outcomes = ["accepted", "accepted", "rejected", "retry", "not finite", "accepted"]
     result = OptimizeResult(trace=trace([4.0, 4.0, 9.0, 3.0, np.inf, 2.0], outcomes))
     labels = {line.get_label(): line for line in result.plot().get_lines()}
@@ -77,6 +77,51 @@ def test_the_axis_is_logarithmic_where_that_helps(values, scale):
 def test_nothing_measured_is_drawn_as_such(values):
     ax = OptimizeResult(trace=trace(values, ["not finite"] * len(values))).plot()
     assert "nothing" in ax.texts[0].get_text()
+    assert len(ax.get_yticks()) == 0
+    assert labels(ax) == ([f"not finite ({len(values)})"] if values else [])
+
+
+def labels(ax):
+    return [line.get_label() for line in ax.get_lines()]
+
+
+def test_marks_lie_along_the_bottom_and_the_curve_above_them():
+    n = 200
+    outcomes = ["rejected" if i % 3 == 1 else "not finite" if i % 3 == 2 else "accepted" for i in range(n)]
+    ax = OptimizeResult(trace=trace([1.0 + 1.0 / (i + 1) for i in range(n)], outcomes)).plot()
+    ax.figure.canvas.draw()
+    heights = {}
+    for line in ax.get_lines():
+        places = ax.transAxes.inverted().transform(line.get_transform().transform(line.get_xydata()))
+        heights[line.get_label().split(" (")[0]] = places[:, 1]
+    # Their own height, of a few points, is some hundredths of that of the axes.
+    assert heights["rejected step"].max() + 0.03 < heights["not finite"].min()
+    assert heights["not finite"].max() + 0.02 < heights["all 2 active"].min()
+
+
+def test_a_single_evaluation_can_be_seen():
+    (line,) = minimize(quartic, np.full(3, 2.0), 4, rng=0, max_evaluations=1).plot().get_lines()
+    assert line.get_marker() == "o" and line.get_label() == "while subfunctions join"
+
+
+def test_all_are_active_only_where_all_are():
+    joining = minimize(quartic, np.full(3, 2.0), 10, rng=0, max_evaluations=7)
+    assert labels(joining.plot()) == ["while subfunctions join"]
+    done = minimize(quartic, np.full(3, 2.0), 10, rng=0, passes=10)
+    assert labels(done.plot())[:2] == ["while subfunctions join", "all 10 active"]
+    together = minimize(quartic, np.full(3, 2.0), 10, rng=0, passes=2, initially_active=10)
+    assert labels(together.plot())[0] == "all 10 active"
+
+
+@pytest.mark.parametrize(
+    "values", [[1e9 + 3, 1e9 + 3, 1e9 + 1, 1e9 + 1], [1000.0, 1000.0, 1.0, 1.0], [1e150, 1e150, 1.0, 1.0]]
+)
+def test_ticks_are_plain_numbers(values):
+    ax = OptimizeResult(trace=trace(values)).plot()
+    ax.figure.canvas.draw()
+    assert ax.yaxis.get_offset_text().get_text() == ""
+    texts = [label.get_text() for label in ax.get_yticklabels()]
+    assert all(float(text) == pytest.approx(tick) for text, tick in zip(texts, ax.get_yticks(), strict=True))
 
 
 def test_without_matplotlib_there_is_a_sentence(monkeypatch):

@@ -2,6 +2,8 @@
 
 import copy
 import dataclasses
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -143,11 +145,16 @@ def test_scalars_of_any_real_kind_are_values(value):
         (np.ones((2, 3)), ValueError, r"shape \(2, 3\)"),
         (1j, TypeError, "value must be a real number; got complex"),
         (np.complex64(1), TypeError, "value must be a real number; got complex64"),
-        (True, TypeError, "value must be a real number; got bool"),
-        (np.True_, TypeError, "value must be a real number; got bool"),
+        (True, TypeError, "value must be a real number; got bool$"),
+        (np.True_, TypeError, "value must be a real number; got bool$"),
         ("1.0", TypeError, "value must be a real number; got str"),
         (None, TypeError, "value must be a number; got None"),
-        (object(), TypeError, "value must be a real number; got object"),
+        (object(), TypeError, "value must be a real number; got object$"),
+        (Fraction(1, 2), TypeError, r"value must be a real number; got Fraction: pass float\(value\)"),
+        (Decimal(1), TypeError, r"value must be a real number; got Decimal: pass float\(value\)"),
+        (np.array(1j), TypeError, "value must be a real number; got ndarray of dtype complex128"),
+        (np.float64, TypeError, "value must be a real number; got the class float64"),
+        (np.ma.masked, ValueError, "value must be a number; got one that is masked"),
         (10**400, ValueError, "value is an integer too large"),
     ],
 )
@@ -218,9 +225,43 @@ def test_replace_refuses_what_is_no_index(index, error):
         SFO(np.zeros(3), 2).replace(index)
 
 
+@pytest.mark.parametrize("keep", ["no", 1, None])
+def test_replace_refuses_what_is_no_switch(keep):
+    with pytest.raises(TypeError, match="keep_history must be True or False; got"):
+        SFO(np.zeros(3), 2).replace(0, keep_history=keep)
+
+
+@pytest.mark.parametrize(
+    ("x0", "length"),
+    [
+        (np.array([3.0, -4.0]), 5.0),
+        (np.array([3e200, 4e200]), 5e200),
+        (np.array([3e-200, 4e-200]), 5e-200),
+        (np.array([3e30, 4e30], np.float32), 5e30),
+        ({"a": np.array([3e4], np.float16), "b": [4e4]}, 5e4),
+    ],
+)
+def test_length_is_free_of_overflow(x0, length):
+    with np.errstate(all="raise"):
+        assert SFO(x0, 2).length == pytest.approx(length, rel=1e-3)
+
+
+def test_it_stands_at_the_best_point_while_it_descends():
+    opt = SFO(np.zeros(3), 4, rng=0)
+    assert opt.stands_at_best is True
+    advance(opt, 60)
+    assert opt.stands_at_best is True
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "sentence"),
     [
+        ({"n": 10**20}, ValueError, "n must be at most 9007199254740992; got 100000000000000000000"),
+        ({"n": 10**400}, ValueError, "n must be at most 9007199254740992; got an integer of 1329 bits"),
+        ({"rng": -(10**5000)}, ValueError, "rng must be .*; got an integer of 16610 bits"),
+        ({"seed": 3}, TypeError, "unknown option 'seed'; did you mean 'rng'"),
+        ({"learning_rate": 3}, TypeError, "unknown option 'learning_rate'; there is no step size to choose"),
+        ({"epochs": 3}, TypeError, "unknown option 'epochs'; the options are history"),
         ({"n": 0}, ValueError, "n must be at least 1; got 0"),
         ({"n": -3}, ValueError, "n must be at least 1"),
         ({"n": 2.0}, TypeError, "n must be a positive integer; got float"),

@@ -1,14 +1,16 @@
 """The way between the user's structure and the flat vector."""
 
-from collections import OrderedDict, namedtuple
+from collections import OrderedDict, defaultdict, deque, namedtuple
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from scipy.sparse import csr_array
 
-from sumopt.structure import Structure
+from sumopt.structure import Structure, roundoff
 
 Pair = namedtuple("Pair", ["weights", "bias"])
 
@@ -27,6 +29,10 @@ trees = st.recursive(
     ),
     max_leaves=6,
 )
+
+
+class Parameters(dict):
+    """What optree takes for a leaf."""
 
 
 def assert_same(one, other):
@@ -149,12 +155,38 @@ def test_half_precision_may_overflow_without_a_word():
         ("abc", TypeError, "x0 must be real numbers.*str 'abc'"),
         (["a", 1.0], TypeError, r"x0\[0\] must be real numbers.*str"),
         (np.array(["2020-01-01"], "datetime64[D]"), TypeError, "x0 must be real numbers.*datetime64"),
-        (object(), TypeError, "x0 must be real numbers.*object"),
+        (object(), TypeError, "x0 must be real numbers.*got object$"),
+        (np.float64, TypeError, "x0 must be real numbers.*got the class float64$"),
+        (len, TypeError, "x0 must be real numbers.*got builtin_function_or_method$"),
+        ({1.0}, TypeError, r"x0 must be real numbers.*got set \{1.0\}$"),
+        (Fraction(1, 2), TypeError, r"x0 must be real numbers.*got Fraction\(1, 2\): pass float\(x0\)$"),
+        ({"a": Parameters(b=1.0)}, TypeError, r"got Parameters \{'b': 1.0\} .*: pass dict\(x0\['a'\]\)$"),
+        (csr_array(np.eye(2)), TypeError, r"got csr_array of dtype .*: pass x0.toarray\(\)$"),
+        (np.ma.masked, ValueError, "x0 must have no masked entries"),
+        (np.ma.array([1.0, 2.0], mask=[False, True]), ValueError, r"no masked entries.*: pass x0.filled\(...\)$"),
     ],
 )
 def test_bad_x0_gets_a_sentence(x0, error, sentence):
     with pytest.raises(error, match=sentence):
         Structure.of(x0).flatten(x0)
+
+
+@given(trees)
+def test_rounded_is_what_the_leaves_hold(tree):
+    structure = Structure.of(tree)
+    flat = structure.flatten(tree)
+    np.testing.assert_array_equal(structure.rounded(flat), flat)
+    third = flat + structure.dtype.type(1 / 3)
+    np.testing.assert_array_equal(structure.rounded(third), structure.flatten(structure.unflatten(third)))
+
+
+def test_the_rounding_error_is_that_of_the_coarsest():
+    half, single, double = (float(np.finfo(dtype).eps) for dtype in (np.float16, np.float32, np.float64))
+    assert Structure.of({"a": np.ones(2), "b": np.float32(1)}).epsilon == single
+    assert Structure.of([1, 2.0]).epsilon == double
+    assert roundoff((1.0, {"a": np.ones(2, np.float16), "b": np.float32(3)})) == half
+    assert roundoff((1.0, np.ones(2))) == double
+    assert roundoff((np.ones(2, int), None)) == 0.0
 
 
 @pytest.mark.skipif(np.finfo(np.longdouble).max <= np.finfo(float).max, reason="no wider type here")
@@ -185,8 +217,31 @@ LAYERS = {"b_h": np.zeros(3), "w": [np.zeros((2, 3)), 1.0]}
         (np.zeros(3), np.zeros(3, complex), TypeError, "gradient must be real numbers.*complex128"),
         (np.zeros(3), np.zeros(3, bool), TypeError, "gradient must be real numbers.*bool"),
         (np.zeros(3), np.zeros(3, object), TypeError, "gradient must be real numbers.*object"),
-        (np.zeros(3), None, ValueError, "gradient"),
-        (np.zeros(2), [0.0, 0.0], ValueError, "gradient has 2 leaves, x0 has 1; .*at the top: gradient has a list"),
+        (np.zeros(3), np.float64, TypeError, "gradient must be real numbers.*got the class float64$"),
+        (np.zeros(3), None, ValueError, "gradient must have the structure of x0, an array; got None$"),
+        (
+            np.zeros(2),
+            [0.0, 0.0],
+            ValueError,
+            r"structure of x0, an array; got a list of 2 leaves: pass numpy.array\(gradient\)$",
+        ),
+        (np.zeros(2), (np.zeros(2),), ValueError, r"an array; got a tuple of 1 leaf: pass gradient\[0\]$"),
+        (np.zeros(2), {"a": np.zeros(2)}, ValueError, "an array; got a dict of 1 leaf$"),
+        (0.0, [0.0], ValueError, r"structure of x0, a number; got a list of 1 leaf: pass gradient\[0\]$"),
+        (
+            {"a": defaultdict(list, b=1.0)},
+            {"a": defaultdict(float, b=1.0)},
+            ValueError,
+            r"at \['a'\]: gradient has a defaultdict of 1 leaf there, of another default_factory than x0's$",
+        ),
+        (deque([1.0], 2), deque([1.0], 3), ValueError, "gradient has a deque of 1 leaf there, of another maxlen"),
+        (
+            OrderedDict(a=1.0, b=2.0),
+            OrderedDict(b=1.0, a=2.0),
+            ValueError,
+            "gradient has the same keys there in another order than x0$",
+        ),
+        ({"a": 1.0}, OrderedDict(a=1.0), ValueError, "gradient has an OrderedDict of 1 leaf there, x0 a dict"),
         (
             LAYERS,
             {"w": [np.zeros((2, 3)), 1.0]},

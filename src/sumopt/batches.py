@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from sumopt.sfo import checked_count
+from sumopt.checks import checked_count
+from sumopt.words import shown
 
 # Subfunctions per square root of a sample; the docstring below says why.
 _PER_ROOT = 0.25
@@ -106,5 +107,8 @@ def _bytes(memory: Any) -> float:
     if isinstance(memory, (bool, np.bool_)) or not isinstance(memory, (int, float, np.integer, np.floating)):
         raise TypeError(f"max_memory must be a number of bytes; got {type(memory).__name__}")
     if not memory > 0:
-        raise ValueError(f"max_memory must be positive; got {memory}")
-    return float(memory)
+        raise ValueError(f"max_memory must be positive; got {shown(memory)}")
+    try:
+        return float(memory)
+    except OverflowError:
+        raise ValueError(f"max_memory must be a number of bytes; got {shown(memory)}, too large for a float") from None

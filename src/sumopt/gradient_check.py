@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from sumopt.differences import Differences, Home, Limits
-from sumopt.minimize import Batches, Fun, bound, checked_batches, positive
-from sumopt.sfo import Query, Seed, checked_count, generator, scalar
-from sumopt.structure import Structure, Vector
+from sumopt.checks import Seed, checked_count, generator, positive, scalar
+from sumopt.differences import Answer, Differences, Home, Limits
+from sumopt.minimize import Batches, Fun, bound, checked_batches
+from sumopt.runner import from_batch
+from sumopt.sfo import Query
+from sumopt.structure import Structure, Vector, roundoff
 
 _EVERYTHING = "all together"
 _ROWS = 20
@@ -126,7 +128,8 @@ def check_gradient(
     directions : int, default 3
         Random directions for every leaf and batch.
     tol : float, optional
-        Largest relative error allowed; by default 1e-5 in float64 and 1e-2 in float32.
+        Largest relative error allowed; by default 1e-5 in float64, 1e-2 in float32 and 0.2 in float16, whichever is the
+        coarsest among the leaves of `x`, the value and the gradient.
     max_batches : int, default 3
         Batches to look at, chosen at random, if there are more.
     max_evaluations, max_time : int, float
@@ -157,21 +160,23 @@ def check_gradient(
     here = structure.flatten(x, "x")
     call = bound(fun, parts, args, kwargs)
 
-    def evaluate(position: Vector, batch: int) -> tuple[float, Vector]:
+    def evaluate(position: Vector, batch: int) -> Answer:
         value, gradient = call(Query(0, batch, structure.unflatten(position)))
-        return scalar(value), structure.flatten_gradient(gradient).astype(np.float64)
+        with from_batch(batch):
+            number, flat = scalar(value), structure.flatten_gradient(gradient)
+        return Answer(number, flat.astype(np.float64), roundoff((value, gradient)))
 
     count = min(len(parts), checked_count(max_batches, "max_batches"))
     chosen = sorted(int(batch) for batch in source.choice(len(parts), count, replace=False))
-    allowed = (1e-2 if structure.dtype == np.float32 else 1e-5) if tol is None else positive(tol, "tol")
+    allowed = None if tol is None else positive(tol, "tol")
     limits = Limits(checked_count(max_evaluations, "max_evaluations"), positive(max_time, "max_time"))
     leaves = {path or "x": where for path, where in structure.slices.items() if where.stop > where.start}
-    differences = Differences(evaluate, here, leaves, tol=allowed, limits=limits, rng=source)
+    differences = Differences(evaluate, here, structure, tol=allowed, limits=limits, rng=source)
     places = {_EVERYTHING: slice(0, here.size)}
     if len(leaves) > 1:
         # In random order, in case there is not time for all of them.
         places |= {str(path): leaves[path] for path in source.permutation(list(leaves))}
-    return _checked(differences, places, chosen, directions=directions, limits=limits, tol=allowed)
+    return _checked(differences, places, chosen, directions=directions, limits=limits)
 
 
 def _checked(
@@ -181,7 +186,6 @@ def _checked(
     *,
     directions: int,
     limits: Limits,
-    tol: float,
 ) -> GradientCheck:
     """Compare all there is time for, what says most first."""
     homes: dict[int, Home] = {}
@@ -190,7 +194,8 @@ def _checked(
             break
         homes[batch], complaint = differences.home(batch)
         if complaint is not None:
-            return GradientCheck(False, math.nan, tol, None, (), complaint, 0, limits.evaluations)
+            return GradientCheck(False, math.nan, differences.tol, None, (), complaint, 0, limits.evaluations)
+    tol = differences.tol
     checks: list[DirectionalCheck] = []
     for leaf, batch in _tasks(list(places)[1:], list(homes)):
         if checks and limits.reached:

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
-import math
 from collections.abc import Callable, Iterator, Mapping, Set
-from numbers import Real
 from typing import Any, Protocol, TypeVar, Unpack
 
 import numpy as np
 
+from sumopt.checks import (
+    MOST_SUBFUNCTIONS,
+    Seed,
+    check_names,
+    checked_count,
+    checked_switch,
+    positive,
+    tolerance,
+)
 from sumopt.progress import Bar, Silence
 from sumopt.result import OptimizeResult
 from sumopt.runner import Budget, Callback, Run
-from sumopt.sfo import SFO, Query, Seed, SFOOptions, checked_count
+from sumopt.sfo import SFO, Query, SFOOptions
 from sumopt.stopping import StoppingTest
+from sumopt.words import shown
 
 Batch_co = TypeVar("Batch_co", covariant=True)
 Fun = Callable[..., tuple[Any, Any]]
@@ -62,7 +69,8 @@ def minimize(
         One entry per subfunction, handed to `fun` as it is; anything with a length that can be indexed from 0. An int n
         stands for ``range(n)``.
     args, kwargs : tuple, dict, optional
-        Further arguments of `fun`.
+        Further arguments of `fun`. As in SciPy, what is no tuple counts as the only one of them: ``args=3`` is
+        ``args=(3,)``.
     passes : float, default 100
         Most effective passes: one pass is as many evaluations as there are batches, all evaluations counted.
     max_evaluations : int, optional
@@ -74,7 +82,8 @@ def minimize(
         the descent so far, or the gradient of F is this small beside those of the subfunctions. None or 0: never.
     callback : callable, optional
         Called once a pass, as ``callback(intermediate_result=result)`` if that is the name of its only parameter and as
-        ``callback(x)`` otherwise, which is SciPy's rule. It ends the run by raising StopIteration.
+        ``callback(x)`` otherwise, which is SciPy's rule. The intermediate result has the trace so far, and ``plot()``.
+        It ends the run by raising StopIteration.
     progress : bool, default False
         Whether to show a progress bar (needs tqdm).
     rng : None, int, numpy.random.SeedSequence or numpy.random.Generator, optional
@@ -87,6 +96,14 @@ def minimize(
     OptimizeResult
         ``x`` the best point completed, ``fun``, ``success``, ``message``, ``trace``, ``plot()`` and more. Ctrl-C ends
         the run with a result, too.
+
+    Notes
+    -----
+    An exception in `fun` or `callback` reaches the caller as it is, and the run is lost. Whoever wants to keep the
+    position then drives `SFO` by hand: its ``x`` is good whatever happens between ``ask`` and ``tell``.
+
+    The optimizer's own algebra is small, and more BLAS threads than one slow it down. Where `fun` is cheap, set
+    ``OPENBLAS_NUM_THREADS=1`` (or what your BLAS calls it) in the environment.
 
     Examples
     --------
@@ -105,21 +122,26 @@ def minimize(
     parts = checked_batches(batches)
     call = bound(fun, parts, args, kwargs)
     budget = _budget(passes, max_evaluations, max_time)
-    tolerance = _tolerance(tol)
-    notify = _wrapped(callback)
+    small = tolerance(tol)
+    notify = _notified(callback)
+    shows = checked_switch(progress, "progress")
     opt = SFO(x0, len(parts), rng=rng, **options)
-    test = StoppingTest(opt.n, tolerance, float(np.finfo(opt.dtype).eps)) if tolerance > 0.0 else None
+    test = StoppingTest(opt.n, small, float(np.finfo(opt.dtype).eps)) if small > 0.0 else None
     end = budget.most_evaluations(opt.n) / opt.n
-    with Bar(end) if progress else Silence() as display:
+    with Bar(end) if shows else Silence() as display:
         return Run(opt, call, budget, test=test, callback=notify).to_end(display)
 
 
 def checked_batches(batches: Any) -> Batches[Any]:
     """Batches as something with a length that can be indexed, or a sentence why they are none."""
-    if isinstance(batches, (int, float, np.number, np.bool_)):
-        return range(checked_count(batches, "batches"))
+    expected = "batches must be a sequence of batches, or their number (an integer)"
+    if isinstance(batches, (int, np.integer)) and not isinstance(batches, bool):
+        return range(checked_count(batches, "batches", MOST_SUBFUNCTIONS))
+    if isinstance(batches, (bool, np.bool_, float, complex, np.number)):
+        raise TypeError(f"{expected}; got {type(batches).__name__} {batches}")
+    if isinstance(batches, np.ndarray) and batches.ndim == 0:
+        raise TypeError(f"{expected}; got a 0-dimensional ndarray: pass int(batches)")
     came = type(batches).__name__
-    expected = "batches must be a sequence of batches, or their number"
     if isinstance(batches, (str, bytes, bytearray)):
         raise TypeError(f"{expected}; got {came}")
     if isinstance(batches, Mapping):
@@ -133,6 +155,8 @@ def checked_batches(batches: Any) -> Batches[Any]:
         count = len(batches)
     except TypeError as error:
         raise TypeError(f"{expected}; got {came} without a length ({error})") from None
+    except OverflowError:
+        raise ValueError(f"{expected}; got {shown(batches)}, which is too long") from None
     if count == 0:
         raise ValueError(f"{expected}; got an empty {came}")
     checked: Batches[Any] = batches
@@ -145,6 +169,9 @@ def bound(
     """How a query is evaluated: `fun` with its batch and its further arguments, and a look at what it returns."""
     if kwargs is not None and not isinstance(kwargs, Mapping):
         raise TypeError(f"kwargs must be a dict; got {type(kwargs).__name__}")
+    for keyword in kwargs or ():
+        if not isinstance(keyword, str):
+            raise TypeError(f"kwargs must be a dict of keywords, and keywords must be strings; got {shown(keyword)}")
     further = args if isinstance(args, tuple) else (args,)
     named = {} if kwargs is None else dict(kwargs)
 
@@ -152,25 +179,20 @@ def bound(
         returned: Any = fun(query.position, batches[query.index], *further, **named)
         if not isinstance(returned, (tuple, list)) or len(returned) != 2:
             count = f" of {len(returned)}" if isinstance(returned, (tuple, list)) else ""
-            raise TypeError(f"fun must return a pair, (value, gradient); got {type(returned).__name__}{count}")
+            raise TypeError(
+                f"fun must return a pair, (value, gradient); got {type(returned).__name__}{count} "
+                f"(from batch {query.index})"
+            )
         return returned[0], returned[1]
 
     return evaluate
 
 
 def _check_names(options: Mapping[str, Any]) -> None:
-    """Refuse an unknown keyword argument, naming the nearest known one."""
-    known = [*SFOOptions.__annotations__]
-    own = [
-        name
-        for name, parameter in inspect.signature(minimize).parameters.items()
-        if parameter.kind.name != "VAR_KEYWORD"
-    ]
-    for name in options:
-        if name not in known:
-            near = difflib.get_close_matches(name, [*known, *own], n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"the options are {', '.join(known)}"
-            raise TypeError(f"unknown option {name!r}; {hint}")
+    """Refuse an unknown keyword argument, with a hint."""
+    parameters = inspect.signature(minimize).parameters.values()
+    own = [parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD]
+    check_names(options, [*SFOOptions.__annotations__], own)
 
 
 def _budget(passes: Any, max_evaluations: Any, max_time: Any) -> Budget:
@@ -182,33 +204,8 @@ def _budget(passes: Any, max_evaluations: Any, max_time: Any) -> Budget:
     return Budget(positive(passes, "passes"), max_evaluations, max_time)
 
 
-def positive(number: Any, name: str) -> float:
-    """A positive number, or a sentence why it is none."""
-    real = _real(number, f"{name} must be a positive number")
-    if not real > 0.0:
-        raise ValueError(f"{name} must be a positive number; got {number}")
-    return real
-
-
-def _tolerance(tol: Any) -> float:
-    """The tolerance, zero for none."""
-    if tol is None:
-        return 0.0
-    real = _real(tol, "tol must be a number or None")
-    if not 0.0 <= real < math.inf:
-        raise ValueError(f"tol must be at least 0, and finite; got {tol}")
-    return real
-
-
-def _real(number: Any, expected: str) -> float:
-    """A number, or a sentence why it is none."""
-    if isinstance(number, (bool, np.bool_)) or not isinstance(number, Real):
-        raise TypeError(f"{expected}; got {type(number).__name__}")
-    return float(number)
-
-
-def _wrapped(callback: Any) -> Callback | None:
-    """A callback as one that takes the intermediate result, whatever its own parameter is (SciPy's rule)."""
+def _notified(callback: Any) -> Callback | None:
+    """A callback, and whether it takes the intermediate result or the position (SciPy's rule)."""
     if callback is None:
         return None
     if not callable(callback):
@@ -217,6 +214,4 @@ def _wrapped(callback: Any) -> Callback | None:
         names = set(inspect.signature(callback).parameters)
     except (TypeError, ValueError):
         names = set()
-    if names == {"intermediate_result"}:
-        return lambda result: callback(intermediate_result=result)
-    return lambda result: callback(result.x)
+    return Callback(callback, names == {"intermediate_result"})

@@ -14,13 +14,18 @@ if TYPE_CHECKING:
 _LINE = "#1f5fa8"
 _FAINT = "#9db8d6"
 _BAD = "#d1495b"
+_DARK = "#1b1e23"
 _GREY = "#5b6470"
+# Of the height; the marks have room below the curve.
+_MARGIN = 0.1
 # A range of values with more than this ratio is easier to read on a logarithmic axis.
 _WIDE = 20.0
+# With more than this one, powers of ten are ticks enough.
+_VERY_WIDE = 1e3
 
 
 def plot_trace(trace: Mapping[str, list[Any]], ax: Axes | None = None) -> Axes:
-    """Draw the running mean of the latest values of the subfunctions measured so far, with rejected steps marked.
+    """Draw the running mean of the latest values of the subfunctions measured so far, with bad steps marked below.
 
     Parameters
     ----------
@@ -38,11 +43,19 @@ def plot_trace(trace: Mapping[str, list[Any]], ax: Axes | None = None) -> Axes:
         ax = _new_axes()
     passes = np.asarray(trace["pass"], dtype=float)
     means = running_means(trace)
-    shown = np.isfinite(means)
-    if shown.any():
-        _draw(ax, trace, passes, means, shown)
+    if np.isfinite(means).any():
+        _draw_means(ax, trace, passes, means)
     else:
-        ax.text(0.5, 0.5, "nothing was measured", transform=ax.transAxes, ha="center", color=_GREY)
+        word = "nothing finite" if len(passes) else "nothing"
+        ax.text(0.5, 0.5, f"{word} was measured", transform=ax.transAxes, ha="center", color=_GREY)
+        ax.set_yticks([])
+    _draw_marks(ax, passes, np.asarray(trace["outcome"]))
+    if len(passes):
+        ax.set_xlim(left=0.0)
+        ax.legend(frameon=False)
+    else:
+        ax.set_xticks([])
+    ax.margins(y=_MARGIN)
     ax.set_xlabel("effective passes")
     ax.set_ylabel("mean value of the subfunctions")
     ax.grid(visible=True, which="major", color="#e3e6ea", linewidth=0.8)
@@ -69,30 +82,50 @@ def running_means(trace: Mapping[str, list[Any]]) -> np.ndarray[Any, np.dtype[np
     return np.asarray(means, dtype=np.float64)
 
 
-def _draw(ax: Axes, trace: Mapping[str, list[Any]], passes: Any, means: Any, shown: Any) -> None:
-    """Draw the curve, the part of it before all subfunctions take part in a paler colour, and the marks."""
-    active = np.asarray(trace["active"])
-    growing = int(np.argmax(active == active.max()))
-    if growing > 0:
-        early = shown.copy()
-        early[growing + 1 :] = False
-        ax.plot(passes[early], means[early], color=_FAINT, linewidth=1.8, label="while subfunctions join", zorder=2)
-    late = shown.copy()
-    late[:growing] = False
-    ax.plot(passes[late], means[late], color=_LINE, linewidth=1.8, label=f"all {int(active.max())} active", zorder=3)
-    outcomes = np.asarray(trace["outcome"])
-    for outcome, marker, label in (("rejected", "x", "rejected step"), ("not finite", "v", "not finite")):
-        marked = shown & (outcomes == outcome)
-        if marked.any():
+def _draw_means(ax: Axes, trace: Mapping[str, list[Any]], passes: Any, means: Any) -> None:
+    """Draw the curve, the part of it before all subfunctions take part in a paler colour."""
+    active, n = np.asarray(trace["active"]), round(1.0 / passes[0])
+    growing = int(np.argmax(active == n)) if active.max() == n else len(active)
+    parts = (
+        (slice(0, growing + 1), _FAINT, "while subfunctions join", growing > 0),
+        (slice(growing, None), _LINE, f"all {n} active", growing < len(active)),
+    )
+    for part, colour, label, wanted in parts:
+        shown = np.isfinite(means[part])
+        if wanted and shown.any():
+            # A single point has no line.
+            marker = "o" if shown.sum() == 1 else ""
+            ax.plot(passes[part][shown], means[part][shown], marker=marker, color=colour, linewidth=1.8, label=label)
+    _scale(ax, means[np.isfinite(means)])
+
+
+def _draw_marks(ax: Axes, passes: Any, outcomes: Any) -> None:
+    """Mark bad steps by ticks along the bottom, where a hundred of them cover nothing."""
+    for outcome, colour, height, label in (
+        ("rejected", _BAD, 0.02, "rejected step"),
+        ("not finite", _DARK, 0.055, "not finite"),
+    ):
+        marked = passes[outcomes == outcome]
+        if len(marked):
             ax.plot(
-                passes[marked], means[marked], marker, color=_BAD, markersize=4.5, alpha=0.75,
-                label=f"{label} ({int(marked.sum())})", zorder=4,
+                marked, np.full(len(marked), height), "|", transform=ax.get_xaxis_transform(), color=colour,
+                markersize=6.0, label=f"{label} ({len(marked)})",
             )  # fmt: skip
-    finite = means[shown]
-    if finite.min() > 0.0 and finite.max() > _WIDE * finite.min():
+
+
+def _scale(ax: Axes, means: Any) -> None:
+    """A logarithmic axis where that is easier to read, and plain numbers at its ticks."""
+    from matplotlib import ticker
+
+    if means.min() > 0.0 and means.max() > _WIDE * means.min():
         ax.set_yscale("log")
-    ax.set_xlim(left=0.0)
-    ax.legend(frameon=False)
+        steps = (1.0, 2.0, 5.0) if means.max() < _VERY_WIDE * means.min() else (1.0,)
+        ax.yaxis.set_major_locator(ticker.LogLocator(subs=steps))
+        ax.yaxis.set_minor_formatter(ticker.NullFormatter())
+        ax.yaxis.set_major_formatter(ticker.FormatStrFormatter("%g"))
+    else:
+        # As many digits as are in use, and no offset to be added in the head.
+        ax.yaxis.set_major_formatter(ticker.FormatStrFormatter("%.10g"))
 
 
 def _new_axes() -> Axes:

@@ -14,8 +14,10 @@ from sumopt.sfo import SFO
 
 # A bar is for people: it is not refreshed more often than they can see.
 _INTERVAL = 0.1
-_FORMAT = "{desc}: {percentage:3.0f}%|{bar}| {n:.1f}/{total:g} passes [{elapsed}<{remaining}{postfix}]"
-_FORMAT_WITHOUT_END = "{desc}: {n:.1f} passes [{elapsed}{postfix}]"
+# Everything must fit into 80 columns, and leave some for the bar; so what is left out here was left out on purpose.
+_FORMAT = "{desc}|{bar}| {n:.1f}/{total:.4g} passes{postfix}"
+_FORMAT_WITHOUT_END = "{desc}: {n:.1f} passes{postfix}"
+_MEAN_WIDTH = 7
 
 
 class Progress(Protocol):
@@ -47,7 +49,12 @@ class Bar:
         end = passes if math.isfinite(passes) else None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            self._bar = tqdm(total=end, desc="sumopt", bar_format=_FORMAT if end is not None else _FORMAT_WITHOUT_END)
+            self._bar = tqdm(
+                total=end,
+                desc="sumopt",
+                bar_format=_FORMAT if end is not None else _FORMAT_WITHOUT_END,
+                dynamic_ncols=True,
+            )
         self._drawn = -math.inf
         self._last: tuple[SFO, int, float, float] | None = None
 
@@ -78,12 +85,22 @@ class Bar:
         mean = float(measured.mean()) if measured.size else math.nan
         self._bar.n = evaluations / opt.n
         self._bar.set_postfix_str(
-            f"mean value {mean:.6g}, active {opt.active}/{opt.n}, "
-            f"fun {time_fun:.1f} s, optimizer {time_optimizer:.1f} s",
+            f"mean {brief(mean)}, {'all' if opt.active == opt.n else f'{opt.active}/{opt.n}'} active, "
+            f"fun {seconds(time_fun)} + own {seconds(time_optimizer)} s",
             refresh=False,
         )
         self._bar.refresh()
         self._drawn = perf_counter()
+
+
+def brief(number: float) -> str:
+    """A number with as many of four digits as a narrow place has room for."""
+    return next((text for digits in (4, 3) if len(text := f"{number:.{digits}g}") <= _MEAN_WIDTH), f"{number:.2g}")
+
+
+def seconds(time: float) -> str:
+    """Seconds, with a decimal as long as it means anything."""
+    return f"{time:.1f}" if time < 9.95 else f"{time:.0f}"
 
 
 def _tqdm() -> Any:

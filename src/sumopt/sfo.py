@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, TypedDict, Unpack
+from typing import Any, Literal, TypedDict, Unpack
 
 import numpy as np
+from scipy.linalg import blas
 
+from sumopt.checks import (
+    MOST_SUBFUNCTIONS,
+    Seed,
+    check_names,
+    checked_count,
+    checked_index,
+    checked_switch,
+    generator,
+    scalar,
+)
 from sumopt.core import Info, Optimizer, Options
 from sumopt.core import Query as CoreQuery
 from sumopt.structure import Structure, Vector
-
-Seed: TypeAlias = int | np.random.SeedSequence | np.random.BitGenerator | np.random.Generator | None
 
 
 class SFOOptions(TypedDict, total=False):
@@ -94,11 +103,14 @@ class SFO:
     """
 
     def __init__(self, x0: Any, n: int, *, rng: Seed = None, **options: Unpack[SFOOptions]) -> None:
+        check_names(options, [*SFOOptions.__annotations__], ["x0", "n", "rng"])
         chosen = Options.of(dict(options))
-        count = checked_count(n, "n")
+        count = checked_count(n, "n", MOST_SUBFUNCTIONS)
         self._structure = Structure.of(x0)
         start = self._structure.flatten(x0)
-        self._core = Optimizer(start, count, generator(rng), chosen)
+        source = generator(rng)
+        with _quiet():
+            self._core = Optimizer(start, count, source, chosen)
 
     def __repr__(self) -> str:
         """A line on where it stands."""
@@ -110,12 +122,14 @@ class SFO:
     @property
     def x(self) -> Any:
         """The best position completed so far, in the structure of `x0`; `x0` itself before there is any."""
-        return self._structure.unflatten(self._core.x)
+        with _quiet():
+            return self._structure.unflatten(self._core.x)
 
     @property
     def fun(self) -> float:
         """F at `x`, estimated as n times the mean of the subfunctions' latest values then; nan before there is any."""
-        return float(self._core.fun)
+        with _quiet():
+            return float(self._core.fun)
 
     @property
     def n(self) -> int:
@@ -150,7 +164,15 @@ class SFO:
     @property
     def length(self) -> float:
         """Euclidean length of `x`, over all its leaves."""
-        return float(np.linalg.norm(self._core.x))
+        with _quiet():
+            # Free of overflow, unlike a sum of squares, in float32 as well.
+            return float(blas.dnrm2(self._core.x.astype(np.float64)))
+
+    @property
+    def stands_at_best(self) -> bool:
+        """Whether `x` is where the optimizer stands, not a better point that it passed before."""
+        with _quiet():
+            return self._core.stands_at_best
 
     def ask(self) -> Query:
         """Say what to evaluate next.
@@ -160,7 +182,8 @@ class SFO:
         Query
             Its `index` and `position`. Until it is told, the same query is given again, with a fresh position.
         """
-        query = self._core.ask()
+        with _quiet():
+            query = self._core.ask()
         return Query(query.ticket, query.index, self._structure.unflatten(query.position))
 
     def tell(self, query: Query, value: Any, gradient: Any) -> Info:
@@ -183,8 +206,9 @@ class SFO:
         if not isinstance(query, Query):
             raise TypeError(f"query must be what ask() returned; got {type(query).__name__}")
         # Both are checked before the core sees either, so that a mistake leaves its state as it was.
-        number = scalar(value)
-        return self._core.tell(query, number, self._structure.flatten_gradient(gradient))
+        number, flat = scalar(value), self._structure.flatten_gradient(gradient)
+        with _quiet():
+            return self._core.tell(query, number, flat)
 
     def replace(self, index: int, keep_history: bool = False) -> None:
         """Say that a subfunction is another one from now on: streamed data, or noise drawn anew.
@@ -196,49 +220,11 @@ class SFO:
         keep_history : bool, default False
             Whether the curvature learnt so far still holds.
         """
-        if isinstance(index, (bool, np.bool_)) or not isinstance(index, (int, np.integer)):
-            raise TypeError(f"index must be an integer; got {type(index).__name__}")
-        if not 0 <= index < self.n:
-            raise ValueError(f"index must be from 0 to {self.n - 1}; got {index}")
-        self._core.replace(int(index), keep_history)
+        number, keep = checked_index(index, self.n), checked_switch(keep_history, "keep_history")
+        with _quiet():
+            self._core.replace(number, keep)
 
 
-def scalar(value: Any, name: str = "value") -> float:
-    """A value as a Python float, or a sentence why it is none."""
-    if isinstance(value, float):
-        return float(value)
-    if value is None:
-        raise TypeError(f"{name} must be a number; got None")
-    try:
-        array = np.asarray(value)
-    except Exception as error:
-        raise TypeError(f"{name} must be a number; numpy cannot read {type(value).__name__}: {error}") from error
-    if array.dtype.kind not in "fiu" and not isinstance(value, int):
-        raise TypeError(f"{name} must be a real number; got {type(value).__name__} of dtype {array.dtype}")
-    if isinstance(value, bool):
-        raise TypeError(f"{name} must be a real number; got bool")
-    if array.shape != ():
-        raise ValueError(f"{name} must be a scalar; got an array of shape {array.shape}")
-    try:
-        return float(value)
-    except OverflowError:
-        raise ValueError(f"{name} is an integer too large for a float") from None
-
-
-def checked_count(n: Any, name: str) -> int:
-    """A number of subfunctions, or a sentence why it is none."""
-    if isinstance(n, (bool, np.bool_)) or not isinstance(n, (int, np.integer)):
-        raise TypeError(f"{name} must be a positive integer; got {type(n).__name__}")
-    if n < 1:
-        raise ValueError(f"{name} must be at least 1; got {n}")
-    return int(n)
-
-
-def generator(rng: Seed) -> np.random.Generator:
-    """A random generator from what was passed as `rng`."""
-    try:
-        return np.random.default_rng(rng)
-    except (TypeError, ValueError) as error:
-        raise type(error)(
-            f"rng must be None, a non-negative integer, a SeedSequence or a numpy.random.Generator; got {rng!r}"
-        ) from error
+def _quiet() -> np.errstate:
+    """Rounding to zero and overflow are the optimizer's to deal with, whatever numpy is told to do about the user's."""
+    return np.errstate(all="ignore")

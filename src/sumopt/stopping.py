@@ -120,7 +120,7 @@ class StoppingTest:
         A descent of `tol` is a gradient of its square root.
         """
         small = self._tol * max(change.total, 0.0) + change.rounding
-        foreseen = math.fsum(full_gain(info) for info in window)
+        foreseen = _sum([full_gain(info) for info in window])
         return (
             math.isfinite(small)
             and abs(change.recent) <= small
@@ -144,6 +144,14 @@ class StoppingTest:
         return window[-1].gradient_scale <= _LARGER * self._at_start and all(
             info.step_length <= short * info.eta for info in window
         )
+
+
+def _sum(gains: list[float]) -> float:
+    """A sum; of what has none that can be represented, nan, which is not small."""
+    try:
+        return math.fsum(gains)
+    except (OverflowError, ValueError):
+        return math.nan
 
 
 def full_gain(info: Info) -> float:

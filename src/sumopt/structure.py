@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -9,12 +10,18 @@ import numpy as np
 import optree
 from numpy.typing import NDArray
 
+from sumopt.words import described, with_article
+
 Vector = NDArray[np.floating[Any]]
 
 # Where leaves come from, and so what they are given back as.
 ARRAY: Final = "array"
 NUMPY_SCALAR: Final = "numpy scalar"
 PYTHON_SCALAR: Final = "python scalar"
+
+
+# What may differ between containers of the same type and with the same entries.
+_FURTHER: dict[Any, str] = {defaultdict: "default_factory", deque: "maxlen"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +40,15 @@ class Leaf:
         piece = flat[self.start : self.stop]
         if self.kind == PYTHON_SCALAR:
             return float(piece[0])
-        with np.errstate(over="ignore"):
+        with np.errstate(all="ignore"):
             array = piece.reshape(self.shape).astype(self.dtype, copy=True)
         return array[()] if self.kind == NUMPY_SCALAR else array
+
+
+def roundoff(numbers: Any) -> float:
+    """The relative rounding error of the coarsest floating-point number in a nesting; zero where there is none."""
+    dtypes = [np.asarray(leaf).dtype for leaf in optree.tree_leaves(numbers)]
+    return max((float(np.finfo(dtype).eps) for dtype in dtypes if dtype.kind == "f"), default=0.0)
 
 
 class Structure:
@@ -44,9 +57,10 @@ class Structure:
     Made by `Structure.of`. `dtype` is that of the flat vector: float32 where no leaf is wider, otherwise float64.
     """
 
-    def __init__(self, spec: optree.PyTreeSpec, leaves: list[Leaf]) -> None:
+    def __init__(self, spec: optree.PyTreeSpec, leaves: list[Leaf], name: str) -> None:
         self._spec = spec
         self._leaves = leaves
+        self._name = name
         self.size = leaves[-1].stop
         narrow = all(leaf.dtype.itemsize <= 4 for leaf in leaves)
         self.dtype: np.dtype[Any] = np.dtype(np.float32 if narrow else np.float64)
@@ -66,8 +80,13 @@ class Structure:
             start, stop = stop, stop + array.size
             leaves.append(Leaf(path, array.shape, array.dtype, _kind(leaf), start, stop))
         if stop == 0:
-            raise ValueError(f"{name} is empty: expected at least one number, got {_described(x0)}")
-        return cls(spec, leaves)
+            raise ValueError(f"{name} is empty: expected at least one number, got {described(x0)}")
+        return cls(spec, leaves, name)
+
+    @property
+    def epsilon(self) -> float:
+        """The relative rounding error of the coarsest leaf, or of the flat vector if that is coarser."""
+        return max(float(np.finfo(dtype).eps) for dtype in (self.dtype, *(leaf.dtype for leaf in self._leaves)))
 
     @property
     def scalars_only(self) -> bool:
@@ -81,7 +100,7 @@ class Structure:
 
     def flatten(self, x: Any, name: str = "x0") -> Vector:
         """A fresh flat vector of finite numbers from `x`, which has this structure."""
-        flat = self._flatten(x, name, "x0")
+        flat = self._flatten(x, name)
         if not np.isfinite(flat).all():
             where = int(np.flatnonzero(~np.isfinite(flat))[0])
             path = next(leaf.path for leaf in self._leaves if leaf.start <= where < leaf.stop)
@@ -94,9 +113,9 @@ class Structure:
             if gradient.dtype is self.dtype:
                 return gradient.flatten()
             if gradient.dtype.kind in "fiu":
-                with np.errstate(over="ignore"):
+                with np.errstate(all="ignore"):
                     return np.asarray(gradient, self.dtype).flatten()
-        return self._flatten(gradient, "gradient", "x0")
+        return self._flatten(gradient, "gradient")
 
     def unflatten(self, flat: Vector) -> Any:
         """What the user holds, freshly made from the flat vector."""
@@ -104,36 +123,42 @@ class Structure:
             return flat.copy().reshape(self._shape)
         return self._spec.unflatten([leaf.restore(flat) for leaf in self._leaves])
 
-    def _flatten(self, tree: Any, name: str, other: str) -> Vector:
+    def rounded(self, flat: Vector) -> Vector:
+        """A flat vector as the leaves hold it: each in its own precision."""
+        return self.flatten_gradient(self.unflatten(flat))
+
+    def _flatten(self, tree: Any, name: str) -> Vector:
         """A fresh flat vector from `tree`, or a sentence on how it differs from this structure."""
         raw, spec = optree.tree_flatten(tree)
         if spec != self._spec:
-            raise ValueError(self._difference(tree, spec, len(raw), name, other))
+            raise ValueError(self._difference(tree, raw, spec, name))
         flat = np.empty(self.size, self.dtype)
         for leaf, value in zip(self._leaves, raw, strict=True):
             array = _number_array(value, name + leaf.path)
             if array.shape != leaf.shape:
                 raise ValueError(
-                    f"{name}{leaf.path} must have the shape of {other}{leaf.path}, {leaf.shape}; got {array.shape}"
+                    f"{name}{leaf.path} must have the shape of {self._name}{leaf.path}, {leaf.shape}; got {array.shape}"
                 )
-            with np.errstate(over="ignore"):
+            with np.errstate(all="ignore"):
                 flat[leaf.start : leaf.stop] = array.reshape(-1)
         return flat
 
-    def _difference(self, tree: Any, spec: optree.PyTreeSpec, count: int, name: str, other: str) -> str:
+    def _difference(self, tree: Any, leaves: list[Any], spec: optree.PyTreeSpec, name: str) -> str:
         """How a tree differs from this structure, in a sentence."""
+        must = f"{name} must have the structure of {self._name}"
+        if self._spec.is_leaf():
+            wanted = "an array" if self._leaves[0].kind == ARRAY else "a number"
+            return f"{must}, {wanted}; got {_container(spec)}{_remedy(name, leaves, spec, self._leaves[0].kind)}"
         if spec.is_leaf():
-            sentence = f"{name} must have the structure of {other}, {_container(self._spec)}; got {_described(tree)}"
+            sentence = f"{must}, {_container(self._spec)}; got {described(tree)}"
             if self.scalars_only and isinstance(tree, np.ndarray):
-                sentence += f" (is {other} meant as one vector? then pass it as an array: numpy.array({other}))"
+                own = self._name
+                sentence += f" (is {own} meant as one vector? then pass it as an array: numpy.array({own}))"
             return sentence
-        path, difference = _first_difference(self._spec, spec, name, other)
-        if count == len(self._leaves):
-            return f"{name} must have the structure of {other}; first difference at {path or 'the top'}: {difference}"
-        return (
-            f"{name} has {_counted(count)}, {other} has {len(self._leaves)}; "
-            f"first difference at {path or 'the top'}: {difference}"
-        )
+        path, difference = _first_difference(self._spec, spec, name, self._name)
+        if len(leaves) != len(self._leaves):
+            must = f"{name} has {_leaves(len(leaves))}, {self._name} has {len(self._leaves)}"
+        return f"{must}; first difference at {path or 'the top'}: {difference}"
 
 
 def _number_array(leaf: Any, name: str) -> NDArray[Any]:
@@ -143,18 +168,31 @@ def _number_array(leaf: Any, name: str) -> NDArray[Any]:
             return np.asarray(float(leaf))
         except OverflowError:
             raise ValueError(f"{name} is an integer too large for a float, of {leaf.bit_length()} bits") from None
+    if isinstance(leaf, np.ma.MaskedArray) and np.ma.is_masked(leaf):
+        raise ValueError(f"{name} must have no masked entries; got {described(leaf)}: pass {name}.filled(...)")
     try:
         array = np.asarray(leaf)
     except Exception as error:
-        raise TypeError(
-            f"{name} must be an array or a number; numpy cannot read {_described(leaf)}: {error}"
-        ) from error
+        raise TypeError(f"{name} must be an array or a number; numpy cannot read {described(leaf)}: {error}") from error
     if array.dtype.kind in "iu":
         return array.astype(np.float64)
     if array.dtype.kind != "f":
-        hint = " (integers too large for numpy, or rows of different lengths?)" if array.dtype.kind == "O" else ""
-        raise TypeError(f"{name} must be real numbers, floats or integers; got {_described(leaf)}{hint}")
+        hint = _hint(leaf, name) if array.dtype.kind == "O" else ""
+        raise TypeError(f"{name} must be real numbers, floats or integers; got {described(leaf)}{hint}")
     return array
+
+
+def _hint(leaf: Any, name: str) -> str:
+    """What may be done about a leaf that numpy takes for an object."""
+    if isinstance(leaf, (np.ndarray, list)):
+        return " (integers too large for numpy, or rows of different lengths?)"
+    if isinstance(leaf, type):
+        return ""
+    if isinstance(leaf, dict):
+        return f" (only dict, OrderedDict and defaultdict are taken apart): pass dict({name})"
+    if hasattr(leaf, "toarray"):
+        return f": pass {name}.toarray()"
+    return f": pass float({name})" if hasattr(leaf, "__float__") else ""
 
 
 def _kind(leaf: Any) -> str:
@@ -180,12 +218,25 @@ def _first_difference(expected: optree.PyTreeSpec, got: optree.PyTreeSpec, name:
     for entry in got_entries:
         if entry not in entries:
             return f"[{entry!r}]", f"{other} lacks it"
+    if entries != got_entries:
+        return "", f"{name} has the same keys there in another order than {other}"
     for entry, child, got_child in zip(entries, expected.children(), got.children(), strict=True):
         if child != got_child:
             path, difference = _first_difference(child, got_child, name, other)
             fields = getattr(expected.type, "_fields", None)
             return (f".{fields[entry]}" if fields else f"[{entry!r}]") + path, difference
-    return "", f"{name} has {got}, {other} {expected}"
+    differs = _FURTHER.get(expected.type, "kind")
+    return "", f"{name} has {_container(got)} there, of another {differs} than {other}'s"
+
+
+def _remedy(name: str, leaves: list[Any], spec: optree.PyTreeSpec, kind: str) -> str:
+    """What to do with a list that came instead of an array or a number."""
+    if spec.type not in (list, tuple) or not leaves:
+        return ""
+    scalars = all(np.isscalar(leaf) for leaf in leaves)
+    if kind == ARRAY and scalars:
+        return f": pass numpy.array({name})"
+    return f": pass {name}[0]" if spec.num_children == 1 and scalars == (kind != ARRAY) else ""
 
 
 def _container(spec: optree.PyTreeSpec) -> str:
@@ -194,20 +245,9 @@ def _container(spec: optree.PyTreeSpec) -> str:
         return "an array or number"
     if spec.type is type(None):
         return "None"
-    return f"a {getattr(spec.type, '__name__', spec.type)} of {_counted(spec.num_leaves)}"
+    return f"{with_article(getattr(spec.type, '__name__', str(spec.type)))} of {_leaves(spec.num_leaves)}"
 
 
-def _counted(leaves: int) -> str:
+def _leaves(number: int) -> str:
     """A number of leaves, in words."""
-    return "1 leaf" if leaves == 1 else f"{leaves} leaves"
-
-
-def _described(thing: Any) -> str:
-    """What came instead: its type, and dtype and shape where it has them."""
-    if thing is None:
-        return "None"
-    words = f"{type(thing).__name__}"
-    if hasattr(thing, "dtype") and hasattr(thing, "shape"):
-        return f"{words} of dtype {thing.dtype} and shape {tuple(thing.shape)}"
-    text = repr(thing)
-    return f"{words} {text if len(text) <= 40 else text[:37] + '...'}"
+    return "1 leaf" if number == 1 else f"{number} leaves"

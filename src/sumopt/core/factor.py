@@ -7,6 +7,9 @@ from scipy.linalg import lapack
 
 from sumopt.core.arrays import Coordinates
 
+TINY = float(np.finfo(np.float64).tiny)
+"""Numbers below this lose their digits one by one, and count as zero."""
+
 
 class Factor:
     """Cholesky factor of a symmetric matrix that is positive definite but for rounding.
@@ -14,18 +17,18 @@ class Factor:
     Parameters
     ----------
     matrix : ndarray
-        Overwritten. Where rounding has made it indefinite, the smallest multiple of the identity that a decade search
-        finds is added, relative to its size. A matrix of zeros stands for no knowledge, and divides to zero, as does
-        one that has overflowed.
+        Where rounding has made it indefinite, the smallest multiple of the identity that a decade search finds is
+        added, relative to its size. A matrix of zeros stands for no knowledge, and divides to zero, as does one that
+        has overflowed.
     """
 
     def __init__(self, matrix: Coordinates) -> None:
-        scale = float(np.abs(matrix.diagonal()).max(initial=0.0))
-        self.empty = scale == 0.0 or not np.isfinite(matrix).all()
+        scale = float(np.abs(matrix).max(initial=0.0))
+        self.empty = not TINY <= scale < np.inf
         if self.empty:
             return
         self._lower, failed = lapack.dpotrf(matrix, lower=1, clean=0)
-        shift = np.finfo(np.float64).eps * scale
+        shift = max(np.finfo(np.float64).eps * scale, TINY)
         while failed:
             shift *= 10.0
             self._lower, failed = lapack.dpotrf(matrix + np.diag(np.full(len(matrix), shift)), lower=1, clean=0)

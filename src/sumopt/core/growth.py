@@ -1,4 +1,4 @@
-"""When one more subfunction becomes active (section 3.4, appendix B.4)."""
+"""When one more subfunction becomes active (section 3.4, appendix C.4)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from sumopt.core.factor import Factor
 
 
 def is_noisy(gradients: Coordinates, factor: Factor, noise: float) -> bool:
-    """Whether the mean gradient is lost in its standard error, in the metric of the inverse Hessian (appendix B.4)."""
+    """Whether the mean gradient is lost in its standard error, in the metric of the inverse Hessian (appendix C.4)."""
     count = len(gradients)
     if count < 2:
         return False

@@ -1,4 +1,4 @@
-"""A Hessian from a history of steps and gradient changes (section 2.3, appendices B.1 and B.2)."""
+"""A Hessian from a history of steps and gradient changes (section 2.4, appendices C.1 and C.2)."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def fit(
 def enforce_positive(
     eigenvalues: Coordinates, beta: float, outside: int, smallest_ratio: float, otherwise: float
 ) -> tuple[Coordinates, float]:
-    """Set eigenvalues that are too small to the median positive one (appendix B.2), `outside` of them being beta."""
+    """Set eigenvalues that are too small to the median positive one (appendix C.2), `outside` of them being beta."""
     largest = max(eigenvalues[-1], beta) if outside else eigenvalues[-1]
     threshold = smallest_ratio * max(largest, 0.0)
     if eigenvalues[0] >= threshold > 0.0 and beta >= threshold:

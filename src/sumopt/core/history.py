@@ -1,4 +1,4 @@
-"""Differences between successive evaluations of each subfunction: steps and changes of gradient (section 2.3.1)."""
+"""Differences between successive evaluations of each subfunction: steps and changes of gradient (section 2.4.1)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from sumopt.core.subspace import rotate
 VANISHING = 1e-12
 """Inner products below this fraction of the lengths are rounding."""
 
+LOST = 0.5
+"""A step or a change of which a collapse cuts off more than this fraction no longer goes with the other."""
+
 
 class History:
     """Pairs of a step and a change of gradient, up to `length` for each of `n` subfunctions, the oldest first."""
@@ -22,7 +25,7 @@ class History:
         self._counts = np.zeros(n, np.intp)
 
     def of(self, i: int) -> tuple[Coordinates, Coordinates, Coordinates]:
-        """Steps and changes of one subfunction, one a row, but for those of which a collapse left nothing.
+        """Steps and changes of one subfunction, one a row, but for those that a collapse has spoilt.
 
         And how much of each change may be rounding.
         """
@@ -54,9 +57,18 @@ class History:
         return pairs.reshape(-1, pairs.shape[-1])
 
     def rotate(self, rotation: Coordinates) -> None:
-        """Take everything to a collapsed subspace."""
-        rotate(self._steps, rotation)
-        rotate(self._changes, rotation)
+        """Take everything to a collapsed subspace, but for pairs that would be untrue there."""
+        # Departure 12: what is left of a step did not cause what is left of the change, and gives no true curvature.
+        spoilt = _rotate_most(self._steps, rotation) | _rotate_most(self._changes, rotation)
+        self._steps[spoilt] = self._changes[spoilt] = 0.0
+
+
+def _rotate_most(stack: Coordinates, rotation: Coordinates) -> NDArray[np.bool_]:
+    """Take vectors to a collapsed subspace, in place; which of them lost more than a part of their length."""
+    before = np.linalg.norm(stack, axis=-1)
+    rotate(stack, rotation)
+    lost: NDArray[np.bool_] = np.linalg.norm(stack, axis=-1) < np.sqrt(1.0 - LOST**2) * before
+    return lost
 
 
 def speaks(steps: Coordinates, changes: Coordinates, resolution: float = 0.0) -> NDArray[np.bool_]:

@@ -1,4 +1,4 @@
-"""The optimizer as two verbs, ask and tell: the parts decide, this assembles them (section 2.1.2)."""
+"""The optimizer as two verbs, ask and tell: the parts decide, this assembles them (section 2.2)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sumopt.core.target import TARGETS
 from sumopt.core.trial import Observation, Place, Trial, Verdict
 
 HUGE = float(np.sqrt(np.finfo(np.float64).max))
-"""Numbers beyond this have no square, and count as not finite."""
+"""Numbers beyond this have no square, and count as not finite; those below its inverse count as zero."""
 
 
 class Optimizer:
@@ -48,6 +48,7 @@ class Optimizer:
         self._subspace = Subspace(x0.copy(), self._limit + 3)
         epsilon = float(np.finfo(x0.dtype).eps)
         self._rounding = 8 * epsilon
+        self._farthest = min(HUGE, 0.1 * float(np.finfo(x0.dtype).max))
         self.surrogate = Surrogate(
             n,
             self._subspace.capacity,
@@ -71,17 +72,22 @@ class Optimizer:
         self._record, self._record_most = (self._here.vector, math.nan), math.inf
         self._next_record = n
         self._pending: tuple[int, int, Place] | None = None
-        self._whole = True
+        self._before: tuple[Vector, float] | None = None
 
     @property
     def x(self) -> Vector:
         """The best position completed so far."""
-        return (self._best()[0] if self._whole else self._home.vector).copy()
+        return self._answer()[0].copy()
 
     @property
     def fun(self) -> float:
         """F at `x`, from the latest value of every subfunction, each measured near there; nan before there is any."""
-        return self._best()[1] if self._whole else math.nan
+        return self._answer()[1]
+
+    @property
+    def stands_at_best(self) -> bool:
+        """Whether `x` is where the optimizer stands, and not a better position that it has passed."""
+        return self._answer()[0] is self._home.vector
 
     @property
     def values(self) -> Coordinates:
@@ -106,21 +112,21 @@ class Optimizer:
     def tell(self, query: Query, value: float, gradient: Vector) -> Info:
         """Take the answer to a query, and move on."""
         slot, place = self._claim(query)
-        self._whole = False
+        self._before = self._best()
         self._pending = None
         self.evaluations += 1
         size = self._subspace.size
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(all="ignore"):
             observation = self._observation(place, value, gradient)
             if self._trial is None:
                 outcome = self._judge(slot, place, observation)
             else:
                 outcome = self._resolve(self._trial, observation, size)
-        self._whole = True
+        self._before = None
         return self._info(int(self._order[slot]), value, outcome)
 
     def replace(self, index: int, keep_history: bool = False) -> None:
-        """Say that a subfunction is another one from now on: it is wanted next, and not compared with what it was.
+        """Say that a subfunction is another one from now on: wanted next, if active, and not compared with what it was.
 
         Parameters
         ----------
@@ -129,8 +135,11 @@ class Optimizer:
         keep_history : bool
             Whether its curvature is still good, as when the noise in it is drawn anew.
         """
-        self._check_state()
+        self._check_whole()
         slot = int(np.flatnonzero(self._order == index)[0])
+        if self.failure is not None:
+            # What ended the run may have been the subfunction that is gone now.
+            self.failure, self.eta, self._here = None, 1.0, self._home
         if self._trial is not None and self._trial.index == slot:
             self._trial, self._here = None, self._home
         if self._pending is not None and self._pending[0] == slot:
@@ -148,7 +157,8 @@ class Optimizer:
         due = self._due[: self.active]
         if due.any():
             return int(np.argmax(due))
-        return self._target(self.surrogate, self._here.coordinates, self._rng)
+        with np.errstate(all="ignore"):
+            return self._target(self.surrogate, self._here.coordinates, self._rng)
 
     def _observation(self, place: Place, value: float, gradient: Vector) -> Observation | None:
         """An answer in the shared subspace, which it may expand; None if it is not finite, or its square is not."""
@@ -172,7 +182,7 @@ class Optimizer:
         return "accepted"
 
     def _objects(self, slot: int, observation: Observation) -> bool:
-        """Whether a subfunction calls the last step bad (appendix B.5)."""
+        """Whether a subfunction calls the last step bad (appendix C.5)."""
         here = observation.place.coordinates
         if self._due[slot]:
             # Departure 5: without an earlier value, the slope at the end of the step says how much it may have risen.
@@ -198,10 +208,11 @@ class Optimizer:
         )
 
     def _resolve(self, trial: Trial, observation: Observation | None, size: int) -> str:
-        """Hand the trial what it asked for; what teaches nothing does not stay in the subspace."""
+        """Hand the trial what it asked for; a shorter step that was still too long does not stay in the subspace."""
         result = trial.answer(observation)
         if trial.stage == "shorter" and isinstance(result, Trial):
             self._subspace.truncate(size)
+            self.surrogate.size = size
         self._go_on(trial.index, result)
         return "not finite" if observation is None else "retry"
 
@@ -215,8 +226,8 @@ class Optimizer:
             self._settle(slot, result.observations, failed=result.failed)
         else:
             self.failure = (
-                f"subfunction {self._order[slot]} was not finite, or its gradient was not, at any point tried; "
-                "check it there, or start elsewhere"
+                f"subfunction {self._order[slot]} was not finite, or its gradient was not, at any point tried "
+                f"(what is beyond {HUGE:.0e} counts as infinite); check it there, or start elsewhere"
             )
 
     def _settle(self, slot: int, observations: tuple[Observation, ...], *, failed: bool) -> None:
@@ -242,6 +253,10 @@ class Optimizer:
             self._keep_record()
         self._step(failed=failed)
 
+    def _answer(self) -> tuple[Vector, float]:
+        """The best position and F there; what it was before a `tell` that was interrupted."""
+        return self._best() if self._before is None else self._before
+
     def _best(self) -> tuple[Vector, float]:
         """The last position, unless the end of a pass was better beyond doubt; and F there."""
         if self.surrogate.count == 0 or self.surrogate.total() > self._record_most:
@@ -262,7 +277,7 @@ class Optimizer:
             home = self._collapse(home)
         gradient, newton, factor = self.surrogate.newton_step(home)
         self._since_growth += 1
-        if self.active < self.n and not self._due[: self.active].any():
+        if self._may_grow():
             grows = failed or self._since_growth >= self.active
             if grows or is_noisy(self.surrogate.measured_gradients(), factor, self._noise):
                 self.active += 1
@@ -272,8 +287,13 @@ class Optimizer:
         self._gain = self.surrogate.predicted_gain(gradient, step)
         self._step_length = float(np.linalg.norm(step))
         self._here = self._place(home + step) if self._step_length > 0.0 else self._home
-        if not np.linalg.norm(self._here.coordinates) < HUGE:
+        if not np.linalg.norm(self._here.coordinates) < self._farthest:
             self.failure = "the position has grown beyond what can be represented; F seems to have no minimum"
+
+    def _may_grow(self) -> bool:
+        """Whether there is a subfunction to let in, and every active one has been measured."""
+        # Departure 13: the inequality asks for every active gradient, and one newcomer at a time is evaluated anyway.
+        return self.active < self.n and not self._due[: self.active].any()
 
     def _collapse(self, home: Coordinates) -> Coordinates:
         """Shrink the subspace to what was measured last; the coordinates of home there."""
@@ -293,16 +313,21 @@ class Optimizer:
     def _claim(self, query: Query) -> tuple[int, Place]:
         """The pending evaluation that a query stands for."""
         self._check_state()
-        if self._pending is None or query.ticket != self._pending[1]:
+        slot, ticket, place = (0, None, self._home) if self._pending is None else self._pending
+        if query.ticket != ticket or query.index != self._order[slot]:
             raise ValueError(
                 f"query {query.ticket} is not pending: it was told before, or its subfunction was replaced; ask() again"
             )
-        return self._pending[0], self._pending[2]
+        return slot, place
+
+    def _check_whole(self) -> None:
+        """Refuse to go on from half a step."""
+        if self._before is not None:
+            raise RuntimeError("the optimizer was interrupted within tell(); x is still good, the rest is not")
 
     def _check_state(self) -> None:
         """Refuse to go on where there is no way on."""
-        if not self._whole:
-            raise RuntimeError("the optimizer was interrupted within tell(); x is still good, the rest is not")
+        self._check_whole()
         if self.failure is not None:
             raise RuntimeError(f"the run has ended: {self.failure}")
 

@@ -1,4 +1,4 @@
-"""What a user may choose, with the paper's values as defaults, checked once (section 3 and appendix B)."""
+"""What a user may choose, with the paper's values as defaults, checked once (section 3 and appendix C)."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Options:
             _whole("max_subspace", self.max_subspace, 3)
 
     def subspace_sizes(self, n: int) -> tuple[int, int]:
-        """K_min and K_max for `n` subfunctions (section 2.2)."""
+        """K_min and K_max for `n` subfunctions (section 2.3)."""
         smallest = 2 * n if self.min_subspace is None else int(self.min_subspace)
         if self.max_subspace is None:
             return smallest, max(3 * n, smallest + n)

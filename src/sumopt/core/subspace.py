@@ -1,9 +1,9 @@
-"""The shared low-dimensional subspace, x = x0 + P p (section 2.2); the only code that touches M-sized vectors."""
+"""The shared low-dimensional subspace, x = x0 + P p (section 2.3); the only code that touches M-sized vectors."""
 
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import blas
+from scipy.linalg.blas import dnrm2, snrm2
 
 from sumopt.core.arrays import Coordinates, Vector
 
@@ -34,7 +34,6 @@ class Subspace:
         self.capacity = min(capacity, origin.size)
         self.size = origin.size if self.full else 0
         self._basis: Vector = np.empty((0 if self.full else self.capacity, origin.size), origin.dtype)
-        self._nrm2 = blas.get_blas_funcs("nrm2", dtype=origin.dtype)
         self._rounding = 8 * float(np.finfo(origin.dtype).eps)
 
     @property
@@ -44,7 +43,7 @@ class Subspace:
 
     def length(self, vector: Vector) -> float:
         """Euclidean norm, free of overflow; not finite where an entry is not."""
-        return float(self._nrm2(vector))
+        return float(snrm2(vector) if vector.dtype == np.float32 else dnrm2(vector))
 
     def include(self, vector: Vector) -> Coordinates:
         """Coordinates of a vector; what is new in it becomes a direction (eq. subfunction append)."""

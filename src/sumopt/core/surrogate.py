@@ -1,4 +1,4 @@
-"""G, the sum of a quadratic model of every subfunction (sections 2.1 and 2.3), and its Newton step.
+"""G, the sum of a quadratic model of every subfunction (sections 2.1, 2.2 and 2.4), and its Newton step.
 
 Subfunctions stand in the order in which they became active, so that those with a model are the first `count`, and
 whatever is done for all of them is one product of arrays. The sums over subfunctions run along: each update replaces
@@ -15,6 +15,9 @@ from sumopt.core.factor import Factor
 from sumopt.core.hessian import Hessian, Update, fit
 from sumopt.core.history import History, speaks
 from sumopt.core.subspace import rotate
+
+OVERWHELMING = 1e6
+"""A term so many times larger than the others takes digits of theirs with it when it leaves a sum."""
 
 OUTLYING = 10.0
 """A gradient so many times longer than the others' is of another kind."""
@@ -234,9 +237,9 @@ class Surrogate:
         return Hessian(float(curvature), np.empty((0, len(gradient))), np.empty(0))
 
     def _typical_curvature(self, i: int) -> float:
-        """Median eigenvalue of the average Hessian of the others (appendix B.1); zero where there is none."""
+        """Median eigenvalue of the average Hessian of the others (appendix C.1); zero where there is none."""
         others = self.count - (i < self.count)
-        if others == 0:
+        if others == 0 or self.size == 0:
             return 0.0
         own = self.hessian(i)
         matrix = self._matrix - (own.vectors.T * own.curvatures) @ own.vectors
@@ -252,7 +255,7 @@ class Surrogate:
         return length / typical if length > OUTLYING * typical > 0.0 else 1.0
 
     def _initial_curvature(self, gradient: Coordinates) -> float:
-        """The curvature to assume for the first subfunction of all."""
+        """The curvature to assume where none is known, as for the first subfunction of all."""
         # Departure 1: the paper's 1e6 supposes a unit; a short first step does not.
         length = float(np.linalg.norm(gradient))
         return self._first_curvature if self._first_curvature is not None else length / self._first_step
@@ -260,8 +263,10 @@ class Surrogate:
     def _exchange(self, i: int, position: Coordinates, gradient: Coordinates, hessian: Hessian) -> None:
         """Replace the term of one subfunction in the running sums."""
         rank = len(hessian.curvatures)
+        removed = 0.0
         if i < self.count:
             self._add(i, -1.0)
+            removed = float(self.diagonals[i] + self.curvatures[i].max(initial=0.0))
         self.positions[i] = position
         self.gradients[i] = gradient
         self.diagonals[i] = hessian.diagonal
@@ -270,6 +275,9 @@ class Surrogate:
         self.curvatures[i, :rank] = hessian.curvatures
         self.curvatures[i, rank:] = 0.0
         self._add(i, 1.0)
+        if removed > OVERWHELMING * self._diagonal:
+            # What is left of the sums may be the rounding of what went; they are due to be added up afresh.
+            self._since_refresh = len(self.values)
 
     def _add(self, i: int, sign: float) -> None:
         """Add a subfunction's term to the running sums, or take it away."""

@@ -1,4 +1,4 @@
-"""Which subfunction to evaluate next (section 3.3, appendix B.3).
+"""Which subfunction to evaluate next (section 3.3, appendix C.3).
 
 A rule sees the models of the active subfunctions, in the order in which they became active, and picks one of them.
 """

@@ -1,4 +1,4 @@
-"""What becomes of a step that one subfunction calls bad (appendix B.5)."""
+"""What becomes of a step that one subfunction calls bad (appendix C.5)."""
 
 from __future__ import annotations
 
