@@ -13,8 +13,8 @@ from benchmarks.problems import Problem, quiet
 
 MOMENTA = (0.5, 0.9, 0.95, 0.99)
 
-# Moves x, in place, by one gradient; the fraction is how much of the whole run is over.
-Update = Callable[[np.ndarray, np.ndarray, float], None]
+# Moves x, in place, by the gradient of one minibatch, given by its number; the fraction of the whole run that is over.
+Update = Callable[[np.ndarray, np.ndarray, int, float], None]
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ def momentum_update(x0: np.ndarray, step: float, momentum: float) -> Update:
     """Stochastic gradient descent with momentum."""
     velocity = np.zeros_like(x0)
 
-    def update(x: np.ndarray, gradient: np.ndarray, fraction: float) -> None:
+    def update(x: np.ndarray, gradient: np.ndarray, index: int, fraction: float) -> None:
         velocity[:] = momentum * velocity - step * gradient
         x += velocity
 
@@ -41,7 +41,7 @@ def adagrad_update(x0: np.ndarray, step: float) -> Update:
     """AdaGrad: every coordinate's step shrinks with the squares of its gradients."""
     squares = np.zeros_like(x0)
 
-    def update(x: np.ndarray, gradient: np.ndarray, fraction: float) -> None:
+    def update(x: np.ndarray, gradient: np.ndarray, index: int, fraction: float) -> None:
         squares[:] += gradient**2
         x -= step * gradient / (np.sqrt(squares) + 1e-8)
 
@@ -52,7 +52,7 @@ def adam_update(x0: np.ndarray, step: float, cosine: bool = False) -> Update:
     """Adam with its usual betas; with `cosine`, the step length falls to zero along half a cosine."""
     mean, square, count = np.zeros_like(x0), np.zeros_like(x0), 0
 
-    def update(x: np.ndarray, gradient: np.ndarray, fraction: float) -> None:
+    def update(x: np.ndarray, gradient: np.ndarray, index: int, fraction: float) -> None:
         nonlocal count
         count += 1
         mean[:] = 0.9 * mean + 0.1 * gradient
@@ -68,11 +68,25 @@ def adam_cosine_update(x0: np.ndarray, step: float) -> Update:
     return adam_update(x0, step, cosine=True)
 
 
+def sag_update(x0: np.ndarray, step: float) -> Update:
+    """SAG: against the mean of every minibatch's latest gradient, of those that have been seen."""
+    latest: dict[int, np.ndarray] = {}
+    total = np.zeros_like(x0)
+
+    def update(x: np.ndarray, gradient: np.ndarray, index: int, fraction: float) -> None:
+        total[:] += gradient - latest.get(index, 0.0)
+        latest[index] = gradient
+        x -= step * total / len(latest)
+
+    return update
+
+
 UPDATES: dict[str, Callable[..., Update]] = {
     "SGD with momentum": momentum_update,
     "AdaGrad": adagrad_update,
     "Adam": adam_update,
     "Adam, cosine decay": adam_cosine_update,
+    "SAG": sag_update,
 }
 LBFGS = "L-BFGS-B"
 
@@ -109,7 +123,7 @@ def run_stochastic(problem: Problem, update: Update, rng: np.random.Generator, p
     for mark in range(1, marks[-1] + 1):
         start = process_time()
         for index in rng.permutation(n):
-            update(x, problem.fun(x, problem.batches[index])[1], done / total)
+            update(x, problem.fun(x, problem.batches[index])[1], int(index), done / total)
             done += 1
         seconds += process_time() - start
         if not np.isfinite(x).all():

@@ -191,7 +191,7 @@ def variant_tables(problems: dict[str, Problem], results: Results) -> str:
 
 INTRODUCTION = """# Convergence
 
-SFO beside SciPy's L-BFGS-B and four stochastic optimizers on five problems, at equal effective passes: F, the sum of
+SFO beside SciPy's L-BFGS-B and five stochastic optimizers on five problems, at equal effective passes: F, the sum of
 all subfunctions (for the convex problems F - F*, where F* is the smallest value that anything reached, a long run of
 L-BFGS-B included). A program writes this page, the sentences about who wins included:
 

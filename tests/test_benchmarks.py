@@ -159,7 +159,7 @@ def test_the_minimum_is_stationary():
 
 
 def test_the_grid_is_the_papers():
-    assert len(grid()) == 1 + 8 * (4 + 1 + 1 + 1)
+    assert len(grid()) == 1 + 8 * (4 + 1 + 1 + 1 + 1)
     steps = [settings["step"] for name, settings in grid() if name == "Adam"]
     assert steps == pytest.approx([1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1, 10, 100])
     assert set(steps) < {settings["step"] for name, settings in grid(per_decade=3) if name == "Adam"}

@@ -90,6 +90,11 @@ class Optimizer:
         return self._answer()[0] is self._home.vector
 
     @property
+    def here(self) -> Vector:
+        """The last accepted position, the best or not."""
+        return self._home.vector.copy()
+
+    @property
     def values(self) -> Coordinates:
         """The latest value of every subfunction; nan for one that was never measured."""
         values = np.empty(self.n)
