@@ -8,8 +8,9 @@ import argparse
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -32,6 +33,7 @@ from benchmarks.sums import (
     steep,
 )
 from sumopt.core import Optimizer, Options, acceptance, hessian, history, optimizer, surrogate, trial
+from sumopt.core.surrogate import Surrogate
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "departures.md"
 SEEDS = range(5)
@@ -67,28 +69,30 @@ def always_home(self: trial.Trial, observation: Any) -> Any:
     return trial.Verdict((self.suspect, observation), failed=True)
 
 
-def learn_without_growth(self: surrogate.Surrogate, *arguments: Any) -> bool:
+def learn_without_growth(self: Surrogate, *arguments: Any) -> bool:
     """Departure 3 off: a gradient that does not change has no consequence."""
     LEARN(self, *arguments)
     return True
 
 
-def spanning_positions(self: surrogate.Surrogate, position: np.ndarray) -> np.ndarray:
+def spanning_positions(self: Surrogate, position: np.ndarray) -> Iterator[np.ndarray]:
     """Departure 8 off: positions, not their distances from here."""
-    latest = np.argsort(-self.measured_at[: self.count], kind="stable")
-    pairs = np.stack([self.gradients[latest], self.positions[latest]], axis=1)
-    return np.concatenate([position[None], pairs.reshape(-1, len(position)), self.history.directions()])
+    yield position
+    for i in np.argsort(-self.measured_at[: self.count], kind="stable"):
+        yield self.gradients[i]
+        yield self.positions[i]
+    yield from self.history.directions()
 
 
-def spanning_measured(self: surrogate.Surrogate, position: np.ndarray) -> np.ndarray:
+def spanning_measured(self: Surrogate, position: np.ndarray) -> Iterator[np.ndarray]:
     """Departure 9 off: nothing but positions and gradients."""
-    return SPANNING(self, position)[: 1 + 2 * self.count]
+    return islice(SPANNING(self, position), 1 + 2 * self.count)
 
 
 OBJECTS = Optimizer._objects
 AT_HOME = trial.Trial._answer_at_home
-LEARN = surrogate.Surrogate._learn
-SPANNING = surrogate.Surrogate.spanning
+LEARN = Surrogate._learn
+SPANNING = Surrogate.spanning
 IS_BAD = acceptance.is_bad
 SECANTS = hessian.secant_curvatures
 ENFORCE = hessian.enforce_positive
@@ -117,9 +121,10 @@ def without(target: Any, name: str, replacement: Any) -> Callable[[], Any]:
     return lambda: patch.object(target, name, replacement)
 
 
-def blind(*arguments: Any) -> tuple[np.ndarray, float]:
+def blind(pairs: history.Pairs) -> tuple[np.ndarray, np.ndarray]:
     """Departure 10 off: every singular value above the smallest ratio is a curvature."""
-    return SECANTS(*arguments)[0], 0.0
+    nothing = np.zeros(len(pairs.steps))
+    return SECANTS(replace(pairs, step_errors=nothing, change_errors=nothing))
 
 
 def median_of_history(eigenvalues: np.ndarray, beta: float, outside: int, *more: float) -> Any:
@@ -141,7 +146,6 @@ network, digits_logistic = partial(digits, name="network"), partial(digits, name
 autoencoder, ising = partial(digits, name="autoencoder"), partial(digits, name="ising")
 INITIAL = (("initial_curvature", 1e6),)
 LARGER = (("min_subspace", 20), ("max_subspace", 30))
-Surrogate = surrogate.Surrogate
 MEDIAN, SUBSPACE = "The median over the span of the history", "A larger subspace for few subfunctions"
 PROPORTION, TEST = "The proportion of departure 11 always", "What the paper's test costs"
 CASES = (

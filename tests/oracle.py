@@ -8,14 +8,22 @@ follows the project's decisions.
 from collections import Counter
 
 import numpy as np
-from numpy.linalg import eigh, eigvalsh, norm, pinv, solve, svd
+from numpy.linalg import eigh, eigvalsh, norm, solve, svd
 
 EPS = np.finfo(float).eps
 
 
-def q_eigenvalues(S, Y):
-    """Eigenvalues of Q = [S^+' Y'Y S^+]^(1/2), which are the singular values of Y S^+ (eq. "eq Q")."""
-    return svd(Y @ pinv(S, rcond=np.sqrt(EPS)), compute_uv=False)
+def pseudoinverse(S, blurs):
+    """S^+, but for directions along which the steps, columns of S, are parallel, or known no better than by a blur."""
+    U, spans, V = svd(S, full_matrices=False)
+    used = [k for k in range(len(spans)) if k == 0 or spans[k] > max(np.sqrt(EPS) * spans[0], norm(blurs * V[k]))]
+    return sum(np.outer(V[k], U[:, k]) / spans[k] for k in used)
+
+
+def q_eigenvalues(Y, inverse, errors):
+    """Eigenvalues of Q = [S^+' Y'Y S^+]^(1/2), the singular values of Y S^+ (eq. "eq Q"), and errors of Y in each."""
+    _, q, V = svd(Y @ inverse, full_matrices=False)
+    return q, np.array([norm(errors * (inverse @ v)) for v in V])
 
 
 def bfgs(B, s, y):
@@ -35,14 +43,15 @@ def rank_one(B, s, y):
 def secant_hessian(pairs, update, smallest_ratio):
     """Return B after all pairs, oldest first, started from beta I ("app bfgs init"), and the eigenvalues of Q.
 
-    A pair is a step, a change of gradient, and how much of the change may be rounding (which makes zeros of Q nonzero).
+    A pair is a step, a change of gradient, and how much of each may be rounding (of the latter, it makes zeros of Q
+    nonzero).
     """
-    S, Y = np.array([s for s, y, error in pairs]).T, np.array([y for s, y, error in pairs]).T
-    q, inverse = q_eigenvalues(S, Y), pinv(S, rcond=np.sqrt(EPS))
-    zero = np.sqrt(sum((error * norm(row)) ** 2 for (_, _, error), row in zip(pairs, inverse, strict=True)))
-    nonzero = q[q > max(smallest_ratio * q.max(), zero)]
+    S, Y = np.array([pair[0] for pair in pairs]).T, np.array([pair[1] for pair in pairs]).T
+    inverse = pseudoinverse(S, np.array([pair[2] for pair in pairs]))
+    q, zeros = q_eigenvalues(Y, inverse, np.array([pair[3] for pair in pairs]))
+    nonzero = q[q > np.maximum(smallest_ratio * q.max(), zeros)]
     B = (nonzero.min() if nonzero.size else q.max()) * np.eye(len(S))
-    for s, y, _ in pairs:
+    for s, y, *_ in pairs:
         B = update(B, s, y)
     return B, q
 
@@ -242,21 +251,21 @@ class Oracle:
 
     def observe(self, j, x, value, gradient):
         """Update g_j, eq. "eq subf upd": the history matrices, value, gradient and H_j."""
-        unmeasurable = False
-        if self.last_x[j] is not None:
+        first, unmeasurable = self.last_x[j] is None, False
+        if not first:
             s, y = x - self.last_x[j], gradient - self.g[j]
             resolution, smallest = 8 * self.eps * norm(x), 8 * self.eps * max(norm(gradient), norm(self.g[j]))
-            unmeasurable = norm(s) > resolution and norm(y) <= smallest
+            unmeasurable = norm(y) <= smallest
             if norm(y) > smallest and abs(s @ y) > max(1e-12 * norm(s), resolution) * norm(y):
                 error = smallest + norm(y) * resolution / norm(s)
-                self.pairs[j] = [*self.pairs[j], (s, y, error)][-self.history :]
+                self.pairs[j] = [*self.pairs[j], (s, y, resolution, error)][-self.history :]
         self.last_x[j], self.f[j], self.g[j], self.when[j] = x, value, gradient, self.clock
         self.clock += 1
         if self.pairs[j]:
             self.H[j] = self.fit(self.pairs[j])
-        elif unmeasurable:
-            self.events["unmeasurable"] += 1
-            self.H[j] = self.H[j] / 10
+        elif not first and self.H[j].any():
+            self.events["unmeasurable" if unmeasurable else "nothing learnt"] += 1
+            self.H[j] = self.H[j] / (10 if unmeasurable else 1)
         else:
             self.events["no history"] += 1
             self.H[j] = self.curvature_without_history(j) * np.eye(len(x))

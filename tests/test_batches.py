@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sumopt import suggest_batches
-from sumopt.batches import free_memory
+from sumopt.batches import _memory, free_memory
+from sumopt.core import Optimizer
 
 samples = st.integers(1, 10**10)
 parameters = st.integers(1, 10**9)
@@ -20,7 +21,7 @@ def test_within_samples_memory_and_reason(n_samples, n_parameters, max_memory, d
     n = suggest_batches(n_samples, n_parameters, dtype=dtype, max_memory=max_memory)
     assert type(n) is int and 1 <= n <= n_samples
     vectors = min(3 * n, n_parameters)
-    assert n == 1 or vectors * n_parameters * np.dtype(dtype).itemsize <= max_memory
+    assert n == 1 or vectors * (n_parameters * np.dtype(dtype).itemsize + 320 * n) <= max_memory
 
 
 @given(samples, samples)
@@ -50,14 +51,27 @@ def test_most_of_the_time_goes_into_the_subfunction():
 
 
 def test_half_the_precision_twice_the_batches():
-    arguments = {"n_samples": 10**8, "n_parameters": 10**7, "max_memory": 12e9}
+    arguments = {"n_samples": 10**8, "n_parameters": 10**7, "max_memory": 12.01e9}
     assert suggest_batches(**arguments) == 50
     assert suggest_batches(**arguments, dtype=np.float32) == 100
 
 
+def test_histories_count_as_memory():
+    """A thousand minibatches of a model of a thousand parameters: the basis is nothing, what is kept of each is not."""
+    assert suggest_batches(16_000_000, 1000, max_memory=1e9) == 1000
+    assert suggest_batches(16_000_000, 1000, max_memory=1e8) < 320
+
+
+def test_what_is_counted_is_what_is_allocated():
+    surrogate = Optimizer(np.zeros(5000), 100, np.random.default_rng(0)).surrogate
+    stacks = [*vars(surrogate).values(), *vars(surrogate.history).values()]
+    kept = sum(stack.nbytes for stack in stacks if isinstance(stack, np.ndarray))
+    assert _memory(100, 5000, 8) - 300 * 5000 * 8 == pytest.approx(kept, rel=0.15)
+
+
 def test_by_default_a_quarter_of_the_free_memory(monkeypatch):
-    monkeypatch.setattr("sumopt.batches.free_memory", lambda: 4 * 2.4e9)
-    assert suggest_batches(10**6, 10**7) == suggest_batches(10**6, 10**7, max_memory=2.4e9) == 10
+    monkeypatch.setattr("sumopt.batches.free_memory", lambda: 4 * 2.41e9)
+    assert suggest_batches(10**6, 10**7) == suggest_batches(10**6, 10**7, max_memory=2.41e9) == 10
 
 
 @pytest.mark.parametrize("known", [(), ("SC_PAGE_SIZE",), ("SC_PAGE_SIZE", "SC_PHYS_PAGES")])

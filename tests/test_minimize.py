@@ -169,7 +169,7 @@ def test_bad_arguments_get_a_sentence_before_anything_is_evaluated(arguments, er
     ("returned", "error", "sentence"),
     [
         (1.0, TypeError, r"fun must return a pair, \(value, gradient\); got float"),
-        (None, TypeError, "fun must return a pair.*got NoneType"),
+        (None, TypeError, "fun must return a pair.*got None"),
         (np.zeros(2), TypeError, "fun must return a pair.*got ndarray"),
         ((1.0,), TypeError, "fun must return a pair.*got tuple of 1"),
         ((1.0, np.zeros(3), None), TypeError, "fun must return a pair.*got tuple of 3"),

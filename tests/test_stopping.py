@@ -30,15 +30,15 @@ def info(evaluation, index, value, **fields):
     return Info(evaluation=evaluation, index=index, value=value, **{**good, **fields})
 
 
-def told(rounds, tol=1e-8, length=1.0, n=N):
+def told(rounds, tol=1e-8, length=1.0, moved=1.0):
     """The verdict after rounds, in each of which every subfunction is measured once: fields, or (value, fields)."""
-    test = StoppingTest(n, tol, EPSILON)
+    test = StoppingTest(N, tol, EPSILON)
     evaluation = 0
     for value, fields in rounds:
-        for index in range(n):
+        for index in range(N):
             evaluation += 1
             test.observe(info(evaluation, index, value, **fields))
-    return test.verdict(length)
+    return test.verdict(length, moved)
 
 
 DESCENT = [(10.0, {}), (2.0, {"predicted_gain": 1.0, "gradient_norm": 1.0, "step_length": 1.0})]
@@ -82,13 +82,13 @@ def test_one_subfunction_that_was_not_measured_lately_reopens_the_case():
         for index in range(N if value > 1.0 else N - 1):
             evaluation += 1
             test.observe(info(evaluation, index, value, **fields))
-    assert test.verdict(1.0) is None
+    assert test.verdict(1.0, 1.0) is None
     for index in range(N):
         test.observe(info(0, index, 1.0))
-    assert test.verdict(1.0) is None
+    assert test.verdict(1.0, 1.0) is None
     for index in range(N):
         test.observe(info(0, index, 1.0))
-    assert test.verdict(1.0) is not None
+    assert test.verdict(1.0, 1.0) is not None
 
 
 @pytest.mark.parametrize("outcome", ["rejected", "not finite"])
@@ -130,7 +130,7 @@ def test_a_scale_from_an_explosion_proves_nothing():
     for value, fields in still_high * 6:
         for index in range(N):
             test.observe(info(0, index, value, **fields))
-    assert test.verdict(1e30) is None
+    assert test.verdict(1e30, 1.0) is None
 
 
 @given(st.floats(-12, 12), st.floats(-6, 6))
@@ -151,7 +151,7 @@ def test_the_verdict_does_not_depend_on_units(value_exponent, length_exponent):
             )
             for value, fields in rounds
         ]
-        assert (told(scaled, length=lengths) is None) == (told(rounds) is None)
+        assert (told(scaled, length=lengths, moved=lengths) is None) == (told(rounds) is None)
 
 
 @given(st.floats(-1e6, 1e6))
@@ -177,8 +177,25 @@ def test_a_gain_is_judged_as_that_of_a_full_step():
 
 def test_steps_below_rounding_are_convergence_where_all_else_is_rounding_too():
     noise = {"predicted_gain": 1e-30, "gradient_norm": 1e-15, "gradient_scale": 1e-15, "step_length": 1e-17}
-    assert "rounding of x" in told([(1e-31, noise), (2e-31, noise), (1e-31, noise), (2e-31, noise)])
-    assert told([(1e-31, noise), (2e-31, noise)] * 2, length=1e-3) is None
+    assert "rounding of x" in told([(1e-31, noise), (2e-31, noise)] * 2, moved=1e-16)
+    assert told([(1e-31, noise), (2e-31, noise)] * 2, length=1e-3, moved=1e-16) is None
+
+
+def test_steps_below_rounding_with_a_gradient_as_at_the_start_are_no_convergence():
+    """Models far too steep make steps too short; a start at the minimum itself is another thing."""
+    stuck = [(1.0, {"step_length": 1e-17, "gradient_norm": 0.5, "predicted_gain": 1e-17})] * 4
+    assert told(DESCENT + stuck) is None
+    assert "rounding of x" in told([(1.0, {"step_length": 1e-17, "gradient_norm": 1.0})] * 4, moved=1e-16)
+
+
+def test_a_descent_that_goes_on_is_not_small_next_to_one_that_is_over():
+    """From 1e12 by a third at each pass: 1e4 is small next to 1e12, and may be everything."""
+    rounds = [(3.0**-k, {"gradient_scale": N * 3.0**-k, "gradient_norm": 0.1 * 3.0**-k}) for k in range(26)]
+    rounds = [(1e12 * value, {**fields, "predicted_gain": 1e11 * value}) for value, fields in rounds]
+    assert told(rounds[:20]) is None
+    assert told(rounds) is None
+    end = {"gradient_scale": 1e-13, "gradient_norm": 1e-14, "step_length": 1e-17, "predicted_gain": 0.0}
+    assert "rounding of x" in told(rounds + [(0.0, end)] * 3)
 
 
 def least_squares(seed, n, noise, m=8, rows=12):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import math
 import os
 from typing import Any
@@ -15,6 +16,8 @@ from sumopt.words import shown
 # Subfunctions per square root of a sample; the docstring below says why.
 _PER_ROOT = 0.25
 _FEWEST = 25
+# Bytes kept of every subfunction for each direction: ten steps, ten changes, and a Hessian of rank twenty.
+_KEPT = 40 * 8
 _GUESSED_MEMORY = 8 * 2**30
 
 
@@ -32,7 +35,7 @@ def suggest_batches(
     dtype : float32 or float64, default float64
         Precision of the parameters.
     max_memory : float, optional
-        Bytes that the optimizer's basis may take; by default a quarter of the memory that is free now.
+        Bytes that the optimizer may take; by default a quarter of the memory that is free now.
 
     Returns
     -------
@@ -55,18 +58,23 @@ def suggest_batches(
 
     Progress per pass gains from more minibatches until there are some 25 of them, and hardly beyond 50, so there are
     never fewer than 25, unless there are fewer samples. And never more than memory allows: the basis takes up to 3 N M
-    numbers, which for M = 10 million in float32 is 120 MB for every minibatch. (It never takes more than M vectors, so
-    a small model needs no such limit.) Where there is room for very few only, the option `max_subspace` helps.
+    numbers, which for M = 10 million in float32 is 120 MB for every minibatch, and the histories and Hessians of all
+    minibatches 960 N^2 bytes, which is a gigabyte for a thousand of them. (The basis never takes more than M vectors,
+    so a small model needs little.) Where there is room for very few only, the option `max_subspace` helps.
     """
     samples = checked_count(n_samples, "n_samples")
     parameters = checked_count(n_parameters, "n_parameters")
     itemsize = _itemsize(dtype)
     memory = free_memory() / 4 if max_memory is None else _bytes(max_memory)
     ideal = min(samples, max(_FEWEST, round(_PER_ROOT * math.sqrt(samples))))
-    vectors = memory / (parameters * itemsize)
-    if vectors >= parameters:
-        return ideal
-    return max(1, min(ideal, int(vectors / 3)))
+    fitting = bisect.bisect_right(range(1, ideal + 1), memory, key=lambda n: _memory(n, parameters, itemsize))
+    return max(1, fitting)
+
+
+def _memory(n: int, parameters: int, itemsize: int) -> float:
+    """Bytes of the basis, and of what is kept of every subfunction in its coordinates, with the default options."""
+    directions = min(3 * n, parameters)
+    return float(directions * parameters * itemsize + n * directions * _KEPT)
 
 
 def free_memory() -> float:

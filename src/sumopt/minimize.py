@@ -22,7 +22,7 @@ from sumopt.result import OptimizeResult
 from sumopt.runner import Budget, Callback, Run
 from sumopt.sfo import SFO, Query, SFOOptions
 from sumopt.stopping import StoppingTest
-from sumopt.words import shown
+from sumopt.words import described, shown
 
 Batch_co = TypeVar("Batch_co", covariant=True)
 Fun = Callable[..., tuple[Any, Any]]
@@ -126,7 +126,7 @@ def minimize(
     notify = _notified(callback)
     shows = checked_switch(progress, "progress")
     opt = SFO(x0, len(parts), rng=rng, **options)
-    test = StoppingTest(opt.n, small, float(np.finfo(opt.dtype).eps)) if small > 0.0 else None
+    test = StoppingTest(opt.n, small, opt.epsilon) if small > 0.0 else None
     end = budget.most_evaluations(opt.n) / opt.n
     with Bar(end) if shows else Silence() as display:
         return Run(opt, call, budget, test=test, callback=notify).to_end(display)
@@ -178,11 +178,9 @@ def bound(
     def evaluate(query: Query) -> tuple[Any, Any]:
         returned: Any = fun(query.position, batches[query.index], *further, **named)
         if not isinstance(returned, (tuple, list)) or len(returned) != 2:
-            count = f" of {len(returned)}" if isinstance(returned, (tuple, list)) else ""
-            raise TypeError(
-                f"fun must return a pair, (value, gradient); got {type(returned).__name__}{count} "
-                f"(from batch {query.index})"
-            )
+            several = isinstance(returned, (tuple, list))
+            came = f"{type(returned).__name__} of {len(returned)}" if several else described(returned)
+            raise TypeError(f"fun must return a pair, (value, gradient); got {came} (from batch {query.index})")
         return returned[0], returned[1]
 
     return evaluate

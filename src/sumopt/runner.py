@@ -143,7 +143,7 @@ class Run:
             except StopIteration:
                 return Ending(4, "Stopped: the callback raised StopIteration.")
         if self._test is not None and (evaluations % n == 0 or info.failure is not None):
-            reason = self._test.verdict(self._opt.length)
+            reason = self._test.verdict(self._opt.length, self._opt.moved)
             if reason is not None:
                 return self._settled(reason)
         if info.failure is not None:

@@ -110,7 +110,7 @@ class SFO:
         start = self._structure.flatten(x0)
         source = generator(rng)
         with _quiet():
-            self._core = Optimizer(start, count, source, chosen)
+            self._core = Optimizer(start, count, source, chosen, self.epsilon)
 
     def __repr__(self) -> str:
         """A line on where it stands."""
@@ -162,11 +162,22 @@ class SFO:
         return self._structure.dtype
 
     @property
+    def epsilon(self) -> float:
+        """The relative rounding of positions: that of the coarsest leaf of `x0`."""
+        return self._structure.epsilon
+
+    @property
     def length(self) -> float:
         """Euclidean length of `x`, over all its leaves."""
         with _quiet():
             # Free of overflow, unlike a sum of squares, in float32 as well.
             return float(blas.dnrm2(self._core.x.astype(np.float64)))
+
+    @property
+    def moved(self) -> float:
+        """Euclidean distance of `x` from `x0`."""
+        with _quiet():
+            return float(blas.dnrm2(self._core.displacement.astype(np.float64)))
 
     @property
     def stands_at_best(self) -> bool:

@@ -21,8 +21,10 @@ from sumopt.core import Info
 _SHORTEST_WINDOW = 5
 # How many units of rounding the arithmetic of a subfunction may lose.
 _ROUNDING = 8.0
-# How much larger than at the start gradients may be and count as no larger, when all there is of them is rounding.
-_LARGER = 10.0
+# Gradients that are, after a window, below this fraction of what they were before are falling.
+_FALLING = 0.9
+# How many times steeper gradients may be here than on the way from the start.
+_CURVED = 1e3
 
 
 class Measured(NamedTuple):
@@ -82,8 +84,11 @@ class StoppingTest:
         measured.values.append(info.value)
         self._settled.append(info)
 
-    def verdict(self, length: float) -> str | None:
-        """Why the run has converged, in words, where x is a vector of this length; None as long as it has not."""
+    def verdict(self, length: float, moved: float) -> str | None:
+        """Why the run has converged, in words; None as long as it has not.
+
+        `length` is that of x, and `moved` how far x is from the start.
+        """
         if self._unmeasured or self._settled[-1].active < self._n:
             return None
         latest = len(self._settled)
@@ -95,9 +100,9 @@ class StoppingTest:
         window = self._settled[start:]
         if self._is_flat(window, change):
             return f"in the last pass the subfunctions changed by less than tol={self._tol:g} of their descent so far"
-        if self._is_stationary(window, max(self._tol, _ROUNDING * self._epsilon)):
+        if self._is_stationary(window):
             return f"the gradient is below tol={self._tol:g} of those of the subfunctions"
-        if self._is_at_rest(window, length):
+        if self._is_at_rest(window, length, moved):
             return "steps are below the rounding of x"
         return None
 
@@ -117,33 +122,45 @@ class StoppingTest:
         """Whether the values have stopped changing, and the models foresee no more, with a gradient to match.
 
         The values alone could stand still by accident, or because steps are short. The models alone could be too steep.
-        A descent of `tol` is a gradient of its square root.
+        A descent of `tol` is a gradient of its square root. While gradients are falling, the descent goes on, and
+        what looks small next to the whole of it may be all that matters: then it has to be smaller by far.
         """
-        small = self._tol * max(change.total, 0.0) + change.rounding
+        falling = _is_falling(window)
+        small = (self._tol**2 if falling else self._tol) * max(change.total, 0.0) + change.rounding
+        scale = self._first_scale if falling else window[-1].gradient_scale
         foreseen = _sum([full_gain(info) for info in window])
         return (
             math.isfinite(small)
             and abs(change.recent) <= small
             and foreseen <= small
-            and self._is_stationary(window, math.sqrt(self._tol))
+            and _left(window) <= math.sqrt(self._tol) * scale
         )
 
-    def _is_stationary(self, window: list[Info], small: float) -> bool:
+    def _is_stationary(self, window: list[Info]) -> bool:
         """Whether the gradients of G in a window, which add up to that of F, are small beside the subfunctions'."""
-        scale = max(self._first_scale, window[-1].gradient_scale)
-        left = math.fsum(info.gradient_norm for info in window)
-        return math.isfinite(scale) and left <= small * scale
+        scale = window[-1].gradient_scale
+        return math.isfinite(scale) and _left(window) <= max(self._tol, _ROUNDING * self._epsilon) * scale
 
-    def _is_at_rest(self, window: list[Info], length: float) -> bool:
+    def _is_at_rest(self, window: list[Info], length: float, moved: float) -> bool:
         """Whether full Newton steps are too short to be told from rounding.
 
         This is what is left where all subfunctions reach zero together, so that everything else is rounding as well.
-        Far out, where x itself is huge and gradients are larger than at the start, it means no such thing.
+        The gradient that is left must not belie it: from the start it changed in proportion to the way, more or less.
         """
         short = 2 * self._epsilon * length
-        return window[-1].gradient_scale <= _LARGER * self._at_start and all(
+        return _left(window) * moved <= _CURVED * short * self._first_scale and all(
             info.step_length <= short * info.eta for info in window
         )
+
+
+def _is_falling(window: list[Info]) -> bool:
+    """Whether the subfunctions' gradients vanish together, and are still at it."""
+    return window[-1].gradient_scale <= _FALLING * window[0].gradient_scale
+
+
+def _left(window: list[Info]) -> float:
+    """The gradients of G in a window, added up."""
+    return math.fsum(info.gradient_norm for info in window)
 
 
 def _sum(gains: list[float]) -> float:

@@ -76,6 +76,12 @@ class Structure:
         leaves: list[Leaf] = []
         stop = 0
         for path, leaf in zip(_paths(x0), raw, strict=True):
+            if hasattr(leaf, "__dlpack__") and not isinstance(leaf, (np.ndarray, np.generic)):
+                # It would come to the user's function as an array of NumPy's.
+                raise TypeError(
+                    f"{name}{path} must be a NumPy array or a number; got {described(leaf)}: "
+                    f"pass numpy.asarray({name}{path}), and make of positions what is needed"
+                )
             array = _number_array(leaf, name + path)
             start, stop = stop, stop + array.size
             leaves.append(Leaf(path, array.shape, array.dtype, _kind(leaf), start, stop))

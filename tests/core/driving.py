@@ -42,3 +42,14 @@ def dense(hessian, size):
     """A Hessian as a matrix over the first `size` dimensions."""
     vectors = hessian.vectors[:, :size]
     return hessian.diagonal * np.eye(size) + (vectors.T * hessian.curvatures) @ vectors
+
+
+def progress(problem, passes, **options):
+    """How much of the descent to the best point of a long run a run of so many passes makes."""
+    fun, x0, n = problem
+    best, _ = start(problem, seed=9)
+    drive(best, fun, 100 * n)
+    optimizer, _ = start(problem, **options)
+    drive(optimizer, fun, passes * n)
+    top, bottom = total(problem, x0), total(problem, best.x)
+    return (top - total(problem, optimizer.x)) / (top - bottom)

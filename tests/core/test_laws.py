@@ -146,7 +146,7 @@ def test_nothing_returned_or_given_is_live(seed):
         gradient[:] = np.nan
         optimizer.x[:] = np.nan
         optimizer.values[:] = np.nan
-        optimizer.surrogate.full_hessian()[:] = np.nan
+        optimizer.surrogate.sums.hessian(optimizer.surrogate.size)[:] = np.nan
 
 
 @given(st.sampled_from([*PROBLEMS, problems.ripples, wide]), seeds, st.sampled_from(["bfgs", "rank-one"]))
@@ -158,14 +158,14 @@ def test_sums_equal_their_parts_and_every_part_is_positive(make, seed, update):
         drive(optimizer, fun, 1)
         size = surrogate.size
         parts = [dense(surrogate.hessian(i), size) for i in range(surrogate.count)]
-        whole = surrogate.full_hessian()
+        whole = surrogate.sums.hessian(size)
         assert np.allclose(whole, sum(parts), rtol=0, atol=1e-9 * np.abs(whole).max())
         for part in parts:
             eigenvalues = np.linalg.eigvalsh(part)
             assert eigenvalues[0] >= 0.99e-8 * eigenvalues[-1] > 0
         here = optimizer._here.coordinates
         scale = sum(np.linalg.norm(p) for p in parts) * np.linalg.norm(here) + np.abs(surrogate.gradients).sum()
-        assert np.linalg.norm(surrogate.gradient_at(here) - fresh_gradient(surrogate, here)) <= 1e-10 * scale
+        assert np.linalg.norm(surrogate.sums.gradient_at(here) - fresh_gradient(surrogate, here)) <= 1e-10 * scale
 
 
 @given(st.sampled_from([problems.quadratics, problems.logistic, wide]), seeds)
@@ -177,7 +177,8 @@ def test_newest_pair_satisfies_the_secant_equation_on_convex_functions(make, see
         _, infos = drive(optimizer, fun, 1)
         collapsed, size = infos[0].subspace_size < size, infos[0].subspace_size
         slot = int(np.argmax(surrogate.measured_at))
-        steps, changes, _ = surrogate.history.of(slot)
+        pairs = surrogate.history.of(slot, len(optimizer._here.coordinates))
+        steps, changes = pairs.steps, pairs.changes
         # What a collapse cuts off steps and changes can turn their curvature negative, which is then mended.
         convex = (np.einsum("ij,ij->i", steps, changes) > 0).all()
         if infos[0].outcome == "accepted" and len(steps) and convex and not collapsed:

@@ -12,7 +12,7 @@ from sumopt.core.acceptance import is_bad, lengthened, shortened
 from sumopt.core.factor import Factor
 from sumopt.core.growth import is_noisy
 from sumopt.core.hessian import bfgs, enforce_positive, fit, rank_one, secant_curvatures
-from sumopt.core.history import History, speaks
+from sumopt.core.history import History, Pairs, speaks
 from sumopt.core.subspace import Subspace, rotate
 
 seeds = st.integers(0, 10_000)
@@ -110,13 +110,18 @@ def test_a_collapse_does_not_copy_the_basis():
 # Hessian
 
 
+def exact(steps, changes):
+    """Pairs without rounding."""
+    return Pairs(steps, changes, np.zeros(len(steps)), np.zeros(len(steps)))
+
+
 @given(seeds, st.integers(1, 8), st.sampled_from([bfgs, rank_one]))
 @settings(max_examples=60, deadline=None)
 def test_a_fit_is_positive_and_obeys_the_newest_pair(seed, count, update):
     rng = generator(seed)
     curvature = positive(rng, 12)
     steps = rng.normal(size=(count, 12))
-    fitted = fit(steps, steps @ curvature, np.zeros(len(steps)), update=update, smallest_ratio=1e-8)
+    fitted = fit(exact(steps, steps @ curvature), update=update, smallest_ratio=1e-8)
     matrix = dense(fitted, 12)
     assert np.linalg.eigvalsh(matrix)[0] > 0
     if update is bfgs:
@@ -128,7 +133,7 @@ def test_rank_one_finds_a_quadratic():
     curvature = positive(rng, 6)
     steps = rng.normal(size=(7, 6))
     assert np.allclose(
-        dense(fit(steps, steps @ curvature, np.zeros(len(steps)), update=rank_one, smallest_ratio=1e-8), 6),
+        dense(fit(exact(steps, steps @ curvature), update=rank_one, smallest_ratio=1e-8), 6),
         curvature,
         rtol=1e-5,
     )
@@ -141,7 +146,7 @@ def test_q_solves_the_squared_secant_equation(seed, count):
     steps, changes = rng.normal(size=(12, count)), rng.normal(size=(12, count))
     ratio = changes @ np.linalg.pinv(steps)
     eigenvalues = np.sqrt(np.maximum(np.linalg.eigvalsh(ratio.T @ ratio)[::-1][:count], 0))
-    assert np.allclose(secant_curvatures(steps, changes, np.zeros(count))[0][:count], eigenvalues, rtol=1e-5)
+    assert np.allclose(secant_curvatures(exact(steps.T, changes.T))[0][:count], eigenvalues, rtol=1e-5)
 
 
 def test_negative_curvature_becomes_the_median_of_all_directions():
@@ -165,15 +170,10 @@ def test_the_fit_does_not_depend_on_units():
     rng = generator(5)
     curvature = positive(rng, 10)
     steps = rng.normal(size=(5, 10))
-    plain = dense(fit(steps, steps @ curvature, np.zeros(len(steps)), update=bfgs, smallest_ratio=1e-8), 10)
+    plain = dense(fit(exact(steps, steps @ curvature), update=bfgs, smallest_ratio=1e-8), 10)
     for unit_x, unit_f in [(1e-9, 1.0), (1e9, 1e-12), (1.0, 1e12)]:
-        other = fit(
-            steps * unit_x,
-            steps @ curvature * unit_f / unit_x,
-            np.zeros(5),
-            update=bfgs,
-            smallest_ratio=1e-8,
-        )
+        pairs = exact(steps * unit_x, steps @ curvature * unit_f / unit_x)
+        other = fit(pairs, update=bfgs, smallest_ratio=1e-8)
         assert np.allclose(dense(other, 10) * unit_x**2 / unit_f, plain, rtol=1e-9)
 
 
@@ -183,15 +183,17 @@ def test_the_fit_does_not_depend_on_units():
 def test_the_oldest_pair_goes_first():
     history = History(2, 3, 4)
     for k in range(1, 6):
-        history.append(1, np.full(4, float(k)), np.full(4, 10.0 * k), 100.0 * k)
-    steps, changes, errors = history.of(1)
-    assert np.array_equal(errors, [300.0, 400.0, 500.0])
-    assert np.array_equal(steps[:, 0], [3.0, 4.0, 5.0])
-    assert np.array_equal(changes[:, 0], [30.0, 40.0, 50.0])
-    assert len(history.of(0)[0]) == 0
+        history.append(1, np.full(4, float(k)), np.full(4, 10.0 * k), (k / 1e6, 100.0 * k))
+    pairs = history.of(1, 4)
+    assert np.array_equal(pairs.step_errors, [3e-6, 4e-6, 5e-6])
+    assert np.array_equal(pairs.change_errors, [300.0, 400.0, 500.0])
+    assert np.array_equal(pairs.steps[:, 0], [3.0, 4.0, 5.0])
+    assert np.array_equal(pairs.changes[:, 0], [30.0, 40.0, 50.0])
+    assert np.allclose(history.longest_steps(), [0.0, 10.0])
+    assert len(history.of(0, 4).steps) == 0
     history.forget(1)
-    assert len(history.of(1)[0]) == 0
-    assert not history.directions().any()
+    assert len(history.of(1, 4).steps) == 0
+    assert not np.any(list(history.directions()))
 
 
 @pytest.mark.parametrize("unit", [1e-100, 1.0, 1e100])

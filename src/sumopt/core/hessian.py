@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import lapack
 
 from sumopt.core.arrays import Coordinates
-from sumopt.core.history import VANISHING
+from sumopt.core.history import VANISHING, Pairs
 
 Update = Callable[[Coordinates, Coordinates, Coordinates], Coordinates | None]
 """From a Hessian, a step and a change of gradient to a better Hessian, or None where the pair says nothing."""
@@ -54,38 +54,34 @@ def rank_one(hessian: Coordinates, step: Coordinates, change: Coordinates) -> Co
 UPDATES: dict[str, Update] = {"bfgs": bfgs, "rank-one": rank_one}
 
 
-def secant_curvatures(steps: Coordinates, changes: Coordinates, errors: Coordinates) -> tuple[Coordinates, float]:
+def secant_curvatures(pairs: Pairs) -> tuple[Coordinates, Coordinates]:
     """Eigenvalues of Q, the smallest matrix that obeys the squared secant equations (eq. Q), largest first.
 
     They are the singular values of D = changes pinv(steps), with steps and changes as columns: no product D^T D is
-    formed, and so none of their range is lost. Second comes what errors of the changes can make of a zero.
+    formed, and so none of their range is lost. Second comes how much of each may be due to the errors of the changes.
     """
-    axes, spans, directions = np.linalg.svd(steps, full_matrices=False)
-    known = spans > PARALLEL * spans[0]
+    axes, spans, directions = np.linalg.svd(pairs.steps.T, full_matrices=False)
+    # Departure 10: along a direction that the steps span by no more than their rounding, they know nothing.
+    blurs = np.linalg.norm(pairs.step_errors * directions, axis=1)
+    known = spans > np.maximum(PARALLEL * spans[0], blurs)
+    known[0] = True
     inverse = (directions[known].T / spans[known]) @ axes[:, known].T
-    curvatures: Coordinates = np.linalg.svd(changes @ inverse, compute_uv=False)
-    return curvatures, float(np.linalg.norm(errors * np.linalg.norm(inverse, axis=1)))
+    _, curvatures, vectors = np.linalg.svd(pairs.changes.T @ inverse, full_matrices=False)
+    weights = inverse @ vectors.T
+    return curvatures, np.linalg.norm(pairs.change_errors[:, None] * weights, axis=0)
 
 
-def fit(
-    steps: Coordinates,
-    changes: Coordinates,
-    errors: Coordinates,
-    *,
-    update: Update,
-    smallest_ratio: float,
-) -> Hessian:
+def fit(pairs: Pairs, *, update: Update, smallest_ratio: float) -> Hessian:
     """The Hessian that a history, one pair a row and the oldest first, speaks for.
 
-    The work is done in the span of the history. Beyond it the curvature is the initial one, beta. `errors` says how
-    much of each change may be rounding.
+    The work is done in the span of the history. Beyond it the curvature is the initial one, beta.
     """
-    count, dimensions = steps.shape
-    axes, history = np.linalg.qr(np.concatenate([steps, changes]).T)
+    count, dimensions = pairs.steps.shape
+    axes, history = np.linalg.qr(np.concatenate([pairs.steps, pairs.changes]).T)
     steps, changes = history[:, :count], history[:, count:]
-    secants, zero = secant_curvatures(steps, changes, errors)
+    secants, zeros = secant_curvatures(replace(pairs, steps=steps.T, changes=changes.T))
     # Departure 10: a curvature of zero comes out as rounding, and would be the smallest that is not zero.
-    nonzero = secants[secants > max(smallest_ratio * secants[0], zero)]
+    nonzero = secants[secants > np.maximum(smallest_ratio * secants[0], zeros)]
     beta = nonzero[-1] if len(nonzero) else secants[0]
     hessian = np.diag(np.full(len(history), beta))
     for pair in range(count):

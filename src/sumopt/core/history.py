@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,7 +15,17 @@ VANISHING = 1e-12
 """Inner products below this fraction of the lengths are rounding."""
 
 LOST = 0.5
-"""A step or a change of which a collapse cuts off more than this fraction no longer goes with the other."""
+"""A step or a change of which collapses have cut off more than this fraction no longer goes with the other."""
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Steps and changes of gradient of one subfunction, one a row, and how much of each may be rounding."""
+
+    steps: Coordinates
+    changes: Coordinates
+    step_errors: Coordinates
+    change_errors: Coordinates
 
 
 class History:
@@ -21,29 +34,28 @@ class History:
     def __init__(self, n: int, length: int, capacity: int) -> None:
         self._steps = np.zeros((n, length, capacity))
         self._changes = np.zeros((n, length, capacity))
-        self._errors = np.zeros((n, length))
+        self._errors = np.zeros((n, length, 2))
+        self._whole = np.zeros((n, length, 2))
         self._counts = np.zeros(n, np.intp)
 
-    def of(self, i: int) -> tuple[Coordinates, Coordinates, Coordinates]:
-        """Steps and changes of one subfunction, one a row, but for those that a collapse has spoilt.
-
-        And how much of each change may be rounding.
-        """
+    def of(self, i: int, size: int) -> Pairs:
+        """What there is of one subfunction in the dimensions in use, but for pairs that a collapse has spoilt."""
         count = self._counts[i]
-        steps, changes = self._steps[i, :count], self._changes[i, :count]
+        steps, changes = self._steps[i, :count, :size], self._changes[i, :count, :size]
         good = speaks(steps, changes)
-        return steps[good], changes[good], self._errors[i, :count][good]
+        return Pairs(steps[good], changes[good], *self._errors[i, :count][good].T)
 
-    def append(self, i: int, step: Coordinates, change: Coordinates, error: float) -> None:
+    def append(self, i: int, step: Coordinates, change: Coordinates, errors: tuple[float, float]) -> None:
         """Add the newest pair of a subfunction, dropping the oldest of a full history."""
         count = self._counts[i]
         if count == self._steps.shape[1]:
-            for stack in (self._steps, self._changes, self._errors):
+            for stack in (self._steps, self._changes, self._errors, self._whole):
                 stack[i, :-1] = stack[i, 1:]
             count -= 1
         self._steps[i, count] = step
         self._changes[i, count] = change
-        self._errors[i, count] = error
+        self._errors[i, count] = errors
+        self._whole[i, count] = np.linalg.norm(step), np.linalg.norm(change)
         self._counts[i] = count + 1
 
     def forget(self, i: int) -> None:
@@ -51,24 +63,26 @@ class History:
         self._counts[i] = 0
         self._steps[i] = self._changes[i] = 0.0
 
-    def directions(self) -> Coordinates:
-        """Every step and change, those of the fullest histories' latest pairs first."""
-        pairs = np.stack([self._changes, self._steps], axis=2)[:, ::-1].swapaxes(0, 1)
-        return pairs.reshape(-1, pairs.shape[-1])
+    def longest_steps(self) -> Coordinates:
+        """The longest step of every subfunction's history."""
+        longest: Coordinates = np.linalg.norm(self._steps, axis=-1).max(axis=1)
+        return longest
+
+    def directions(self) -> Iterator[Coordinates]:
+        """Every change and step, those of the fullest histories' latest pairs first."""
+        for place in reversed(range(self._steps.shape[1])):
+            for change, step in zip(self._changes[:, place], self._steps[:, place], strict=True):
+                yield from (change, step)
 
     def rotate(self, rotation: Coordinates) -> None:
         """Take everything to a collapsed subspace, but for pairs that would be untrue there."""
+        lengths = []
+        for stack in (self._steps, self._changes):
+            rotate(stack, rotation)
+            lengths.append(np.linalg.norm(stack, axis=-1))
         # Departure 12: what is left of a step did not cause what is left of the change, and gives no true curvature.
-        spoilt = _rotate_most(self._steps, rotation) | _rotate_most(self._changes, rotation)
+        spoilt = (np.stack(lengths, axis=-1) < np.sqrt(1.0 - LOST**2) * self._whole).any(axis=-1)
         self._steps[spoilt] = self._changes[spoilt] = 0.0
-
-
-def _rotate_most(stack: Coordinates, rotation: Coordinates) -> NDArray[np.bool_]:
-    """Take vectors to a collapsed subspace, in place; which of them lost more than a part of their length."""
-    before = np.linalg.norm(stack, axis=-1)
-    rotate(stack, rotation)
-    lost: NDArray[np.bool_] = np.linalg.norm(stack, axis=-1) < np.sqrt(1.0 - LOST**2) * before
-    return lost
 
 
 def speaks(steps: Coordinates, changes: Coordinates, resolution: float = 0.0) -> NDArray[np.bool_]:

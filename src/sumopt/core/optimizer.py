@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from sumopt.core.acceptance import is_bad, lengthened, shortened
@@ -12,6 +10,7 @@ from sumopt.core.growth import is_noisy
 from sumopt.core.hessian import UPDATES
 from sumopt.core.messages import Info, Query
 from sumopt.core.options import Options
+from sumopt.core.record import Record
 from sumopt.core.subspace import Subspace, rotate
 from sumopt.core.surrogate import Surrogate
 from sumopt.core.target import TARGETS
@@ -34,9 +33,13 @@ class Optimizer:
         Source of every random choice.
     options : Options
         Choices of the algorithm.
+    epsilon : float
+        Relative rounding of positions, as they are evaluated, if coarser than that of `x0`.
     """
 
-    def __init__(self, x0: Vector, n: int, rng: np.random.Generator, options: Options | None = None) -> None:
+    def __init__(
+        self, x0: Vector, n: int, rng: np.random.Generator, options: Options | None = None, epsilon: float = 0.0
+    ) -> None:
         options = Options() if options is None else options
         self.n = n
         self.failure: str | None = None
@@ -46,7 +49,7 @@ class Optimizer:
         self._keep, self._limit = options.subspace_sizes(n)
         # A step that is resolved by two more evaluations adds three directions before there is occasion to collapse.
         self._subspace = Subspace(x0.copy(), self._limit + 3)
-        epsilon = float(np.finfo(x0.dtype).eps)
+        epsilon = max(epsilon, float(np.finfo(x0.dtype).eps))
         self._rounding = 8 * epsilon
         self._farthest = min(HUGE, 0.1 * float(np.finfo(x0.dtype).max))
         self.surrogate = Surrogate(
@@ -69,8 +72,7 @@ class Optimizer:
         self._asked = 0
         self._here = self._home = Place(np.zeros(self._subspace.capacity), x0.copy())
         self._trial: Trial | None = None
-        self._record, self._record_most = (self._here.vector, math.nan), math.inf
-        self._next_record = n
+        self._record, self._next_record = Record(self._here.vector), n
         self._pending: tuple[int, int, Place] | None = None
         self._before: tuple[Vector, float] | None = None
 
@@ -88,6 +90,11 @@ class Optimizer:
     def stands_at_best(self) -> bool:
         """Whether `x` is where the optimizer stands, and not a better position that it has passed."""
         return self._answer()[0] is self._home.vector
+
+    @property
+    def displacement(self) -> Vector:
+        """`x` less the start."""
+        return self._answer()[0] - self._subspace.origin
 
     @property
     def here(self) -> Vector:
@@ -117,7 +124,7 @@ class Optimizer:
     def tell(self, query: Query, value: float, gradient: Vector) -> Info:
         """Take the answer to a query, and move on."""
         slot, place = self._claim(query)
-        self._before = self._best()
+        self._before = self._record.best(self._home.vector, self.surrogate)
         self._pending = None
         self.evaluations += 1
         size = self._subspace.size
@@ -150,9 +157,8 @@ class Optimizer:
         if self._pending is not None and self._pending[0] == slot:
             self._pending = None
         self._due[slot] = True
-        self._record_most = math.inf
-        if not keep_history:
-            self.surrogate.forget(slot)
+        self._record.forget()
+        self.surrogate.replaced(slot, keep_history=keep_history)
 
     def _choose(self) -> int:
         """The subfunction to evaluate: one that is due, else the target rule's."""
@@ -255,25 +261,13 @@ class Optimizer:
                 "values disagree (see check_gradient)"
             )
         if self.evaluations >= self._next_record:
-            self._keep_record()
+            self._record.keep(self._home.vector, self._home.coordinates, self.surrogate)
+            self._next_record += self.n
         self._step(failed=failed)
 
     def _answer(self) -> tuple[Vector, float]:
         """The best position and F there; what it was before a `tell` that was interrupted."""
-        return self._best() if self._before is None else self._before
-
-    def _best(self) -> tuple[Vector, float]:
-        """The last position, unless the end of a pass was better beyond doubt; and F there."""
-        if self.surrogate.count == 0 or self.surrogate.total() > self._record_most:
-            return self._record
-        return self._home.vector, self.surrogate.total()
-
-    def _keep_record(self) -> None:
-        """At the end of a pass, remember a position that is as good as any before."""
-        most = self.surrogate.most(self._home.coordinates)
-        if most <= self._record_most:
-            self._record, self._record_most = (self._home.vector, self.surrogate.total()), most
-        self._next_record += self.n
+        return self._before or self._record.best(self._home.vector, self.surrogate)
 
     def _step(self, *, failed: bool) -> None:
         """Make room in the subspace, perhaps let one more subfunction in, and go where G is least."""

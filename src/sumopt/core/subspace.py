@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from scipy.linalg.blas import dnrm2, snrm2
 
@@ -12,6 +14,12 @@ BLOCK = 4096
 
 SAFE_SHRINKAGE = 0.7
 """A Gram-Schmidt sweep that leaves more than this fraction of a vector has left it orthogonal to rounding."""
+
+MOST_SWEEPS = 4
+"""Two sweeps are enough, but for vectors that are all rounding."""
+
+TINY = float(1.0 / np.sqrt(np.finfo(np.float64).max))
+"""A number whose square is lost counts as zero."""
 
 
 class Subspace:
@@ -34,7 +42,9 @@ class Subspace:
         self.capacity = min(capacity, origin.size)
         self.size = origin.size if self.full else 0
         self._basis: Vector = np.empty((0 if self.full else self.capacity, origin.size), origin.dtype)
-        self._rounding = 8 * float(np.finfo(origin.dtype).eps)
+        numbers = np.finfo(origin.dtype)
+        self._rounding = 8 * float(numbers.eps)
+        self._tiny = max(float(numbers.tiny) / float(numbers.eps), TINY)
 
     @property
     def basis(self) -> Vector:
@@ -52,18 +62,20 @@ class Subspace:
             coordinates[:] = vector
             return coordinates
         basis = self._basis[: self.size]
-        length = before = self.length(vector)
-        residual = vector
-        while True:
+        residual, length = vector, self.length(vector)
+        negligible, remains = max(self._rounding * length, self._tiny), length
+        for _ in range(MOST_SWEEPS):
+            if remains <= negligible:
+                return coordinates
+            before = remains
             part = basis @ residual
             residual = residual - part @ basis
             coordinates[: self.size] += part
             remains = self.length(residual)
-            if remains <= self._rounding * length:
-                return coordinates
-            if remains > SAFE_SHRINKAGE * before:
+            if remains > max(SAFE_SHRINKAGE * before, negligible):
                 break
-            before = remains
+        else:
+            return coordinates
         self._append(residual, remains)
         coordinates[self.size - 1] = remains
         return coordinates
@@ -85,13 +97,13 @@ class Subspace:
         lifted += self.origin
         return lifted
 
-    def collapse(self, directions: Coordinates, keep: int) -> Coordinates:
-        """Shrink to the span of the first `keep` independent rows of `directions` (eq. subspace collapse).
+    def collapse(self, directions: Iterable[Coordinates], keep: int) -> Coordinates:
+        """Shrink to the span of the first `keep` independent ones of `directions` (eq. subspace collapse).
 
         Returns the matrix T = P'^T P that takes old coordinates to new ones. It is found among the coordinates, so that
         the basis itself is read and written once, in place.
         """
-        rotation = _orthonormal_rows(directions[:, : self.size], keep)
+        rotation = _orthonormal_rows(directions, self.size, keep)
         kept = len(rotation)
         matrix = rotation.astype(self.origin.dtype)
         for start in range(0, self.origin.size, BLOCK):
@@ -108,17 +120,17 @@ def rotate(stack: Coordinates, rotation: Coordinates) -> None:
     stack[..., new:] = 0.0
 
 
-def _orthonormal_rows(directions: Coordinates, keep: int) -> Coordinates:
+def _orthonormal_rows(directions: Iterable[Coordinates], size: int, keep: int) -> Coordinates:
     """Orthonormal basis of the first `keep` independent directions, in their order, each judged by its own length."""
-    rows = np.empty((min(keep, directions.shape[1]), directions.shape[1]))
+    rows = np.empty((min(keep, size), size))
     count = 0
     for direction in directions:
         if count == len(rows):
             break
-        length = np.linalg.norm(direction)
+        length = np.linalg.norm(direction[:size])
         if length == 0.0:
             continue
-        residual = direction / length
+        residual = direction[:size] / length
         for _ in range(2):
             residual = residual - (rows[:count] @ residual) @ rows[:count]
             length = np.linalg.norm(residual)

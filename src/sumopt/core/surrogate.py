@@ -1,12 +1,12 @@
 """G, the sum of a quadratic model of every subfunction (sections 2.1, 2.2 and 2.4), and its Newton step.
 
 Subfunctions stand in the order in which they became active, so that those with a model are the first `count`, and
-whatever is done for all of them is one product of arrays. The sums over subfunctions run along: each update replaces
-one term. They are held about a centre that moves once a pass, where they are added up afresh, so that neither distance
-nor rounding piles up.
+whatever is done for all of them is one product of arrays; what is needed at every step runs along as a sum (sums.py).
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -15,9 +15,7 @@ from sumopt.core.factor import Factor
 from sumopt.core.hessian import Hessian, Update, fit
 from sumopt.core.history import History, speaks
 from sumopt.core.subspace import rotate
-
-OVERWHELMING = 1e6
-"""A term so many times larger than the others takes digits of theirs with it when it leaves a sum."""
+from sumopt.core.sums import RunningSums
 
 OUTLYING = 10.0
 """A gradient so many times longer than the others' is of another kind."""
@@ -74,10 +72,7 @@ class Surrogate:
         self._rounding = rounding
         self.updates = 0
         self._since_refresh = 0
-        self._centre = np.zeros(capacity)
-        self._centre_gradient = np.zeros(capacity)
-        self._diagonal = 0.0
-        self._matrix = np.zeros((capacity, capacity))
+        self.sums = RunningSums(capacity)
 
     def hessian(self, i: int) -> Hessian:
         """The Hessian of one model; its arrays are live."""
@@ -93,10 +88,13 @@ class Surrogate:
         return float(self.values[: self.count].mean()) * len(self.values)
 
     def most(self, position: Coordinates) -> float:
-        """What F at a position is hardly above: the higher of value and model, and how much the value moved last."""
-        if self.count < len(self.values):
-            return np.inf
+        """What F at a position is hardly above: the higher of value and model, and how much the value moved last.
+
+        Infinite where a model would have to be believed farther out than it was ever tested.
+        """
         away = position - self.positions
+        if self.count < len(self.values) or (np.linalg.norm(away, axis=1) > self.history.longest_steps()).any():
+            return np.inf
         modelled = np.einsum("ij,ij->i", self.gradients, away) + 0.5 * self.own_distances(away)
         return float((self.values + np.maximum(modelled, 0.0) + self.moves).sum())
 
@@ -111,24 +109,12 @@ class Surrogate:
     def full_distances(self, away: Coordinates) -> Coordinates:
         """Squared lengths of vectors, one a row, in the metric of the full Hessian."""
         near = away[:, : self.size]
-        bent = near @ self._matrix[: self.size, : self.size] + self._diagonal * near
-        squared: Coordinates = np.einsum("ij,ij->i", bent, near)
+        squared: Coordinates = np.einsum("ij,ij->i", near @ self.sums.hessian(self.size), near)
         return squared
 
     def measured_gradients(self) -> Coordinates:
         """The latest gradient of every subfunction that has one; live."""
         return self.gradients[: self.count, : self.size]
-
-    def gradient_at(self, position: Coordinates) -> Coordinates:
-        """Gradient of G at a position."""
-        away = position - self._centre
-        return self._centre_gradient + self._diagonal * away + self._matrix @ away
-
-    def full_hessian(self) -> Coordinates:
-        """H, over the dimensions in use, freshly made."""
-        matrix = self._matrix[: self.size, : self.size].copy(order="F")
-        matrix[np.diag_indices(self.size)] += self._diagonal
-        return matrix
 
     def observe(
         self,
@@ -145,8 +131,8 @@ class Surrogate:
         Where the last measurement is `comparable`, one of the same function, the difference to it becomes history, if
         it is above the `resolution` of positions.
         """
-        dull = comparable and not self._learn(i, position, gradient, resolution)
-        hessian = self._fit(i, gradient, dull=dull)
+        changed = self._learn(i, position, gradient, resolution) if comparable else None
+        hessian = self._fit(i, gradient, changed=changed)
         self._exchange(i, position, gradient, hessian)
         self.moves[i] = abs(value - self.values[i]) if comparable else np.inf
         self.values[i] = value
@@ -154,17 +140,19 @@ class Surrogate:
         self.updates += 1
         self.measured_at[i] = self.updates
         self._since_refresh += 1
-        if self._since_refresh >= len(self.values):
+        if self._since_refresh >= len(self.values) or self.sums.stale:
             self.refresh(position)
 
-    def forget(self, i: int) -> None:
-        """Drop the history of a subfunction; its model stays until it is measured again."""
-        self.history.forget(i)
+    def replaced(self, i: int, *, keep_history: bool) -> None:
+        """Take note that a subfunction is another one now; its model stays until it is measured again."""
+        self.moves[i] = np.inf
+        if not keep_history:
+            self.history.forget(i)
 
     def newton_step(self, position: Coordinates) -> tuple[Coordinates, Coordinates, Factor]:
         """Gradient of G, the step to its minimum (eq. newton step), and the factor of H that gave it."""
-        gradient = self.gradient_at(position)
-        factor = Factor(self.full_hessian())
+        gradient = self.sums.gradient_at(position)
+        factor = Factor(self.sums.hessian(self.size))
         step = np.zeros_like(gradient)
         if gradient.any():
             step[: self.size] = -factor.solve(gradient[: self.size])
@@ -172,19 +160,21 @@ class Surrogate:
 
     def predicted_gain(self, gradient: Coordinates, step: Coordinates) -> float:
         """G before a step less G after it, for the step as it is taken, shortened or not."""
-        bent = self._matrix @ step + self._diagonal * step
-        return float(-(gradient @ step) - 0.5 * (step @ bent))
+        return float(-(gradient @ step) - 0.5 * (step @ self.sums.times(step)))
 
-    def spanning(self, position: Coordinates) -> Coordinates:
+    def spanning(self, position: Coordinates) -> Iterator[Coordinates]:
         """Directions that a collapse keeps (eq. subspace collapse), the latest first; then, given room, the histories.
 
         Distances from the position, not positions: they span the same, and keep what tells near ones apart.
         """
         # Departure 8: displacements in place of positions, here from the current one and everywhere from x0.
         latest = np.argsort(-self.measured_at[: self.count], kind="stable")
-        pairs = np.stack([self.gradients[latest], self.positions[latest] - position], axis=1)
+        yield position
+        for i in latest:
+            yield self.gradients[i]
+            yield self.positions[i] - position
         # Departure 9: room that inactive subfunctions leave goes to the histories, which would lose their pairs.
-        return np.concatenate([position[None], pairs.reshape(-1, len(position)), self.history.directions()])
+        yield from self.history.directions()
 
     def rotate(self, rotation: Coordinates, position: Coordinates) -> None:
         """Take everything to a collapsed subspace, and add up afresh about a position there."""
@@ -197,44 +187,36 @@ class Surrogate:
     def refresh(self, centre: Coordinates) -> None:
         """Add up the running sums from their parts, about a new centre."""
         n = self.count
-        away = centre - self.positions[:n]
-        weights = self.curvatures[:n] * np.matmul(self.vectors[:n], away[:, :, None])[:, :, 0]
-        bent = np.tensordot(weights, self.vectors[:n], axes=2)
-        vectors = self.vectors[:n].reshape(-1, self.vectors.shape[2])
-        self._matrix = (vectors * self.curvatures[:n].reshape(-1, 1)).T @ vectors
-        self._diagonal = float(self.diagonals[:n].sum())
-        self._centre = centre.copy()
-        self._centre_gradient = self.gradients[:n].sum(axis=0) + self.diagonals[:n] @ away + bent
+        low_rank = self.vectors[:n], self.curvatures[:n]
+        self.sums.restart(centre, self.positions[:n], self.gradients[:n], self.diagonals[:n], low_rank)
         self._since_refresh = 0
 
     def _learn(self, i: int, position: Coordinates, gradient: Coordinates, resolution: float) -> bool:
-        """Turn two successive measurements into history; False if the gradient did not change along a step."""
+        """Turn two successive measurements into history; False if the gradient did not change."""
         step, change = position - self.positions[i], gradient - self.gradients[i]
         longest = max(float(np.linalg.norm(gradient)), float(np.linalg.norm(self.gradients[i])))
         measurable = self._rounding * longest
         length, size = float(np.linalg.norm(step)), float(np.linalg.norm(change))
         if size > measurable and speaks(step, change, resolution):
-            self.history.append(i, step, change, measurable + size * resolution / length)
-        return size > measurable or length <= resolution
+            self.history.append(i, step, change, (resolution, measurable + size * resolution / length))
+        return size > measurable
 
-    def _fit(self, i: int, gradient: Coordinates, *, dull: bool) -> Hessian:
-        """The Hessian of one subfunction from what is known of it, else from the others'."""
-        steps, changes, errors = self.history.of(i)
-        if len(steps):
-            return fit(
-                steps[:, : self.size],
-                changes[:, : self.size],
-                errors,
-                update=self._update,
-                smallest_ratio=self._smallest_ratio,
-            )
-        if dull and self.diagonals[i] > 0.0:
-            # Departure 3: a gradient that does not change asks for longer steps, or nothing would ever be learnt.
-            curvature = self.diagonals[i] / 10.0
-        else:
+    def _fit(self, i: int, gradient: Coordinates, *, changed: bool | None) -> Hessian:
+        """The Hessian of one subfunction from its history; without one, from what it was, else from the others'.
+
+        `changed` says whether the gradient is another one than before; None where there is no before.
+        """
+        pairs = self.history.of(i, self.size)
+        if len(pairs.steps):
+            return fit(pairs, update=self._update, smallest_ratio=self._smallest_ratio)
+        curvature = float(self.diagonals[i])
+        if changed is None or curvature == 0.0:
             curvature = self._typical_curvature(i) * self._relative_size(i, gradient)
             curvature = curvature or self._initial_curvature(gradient)
-        return Hessian(float(curvature), np.empty((0, len(gradient))), np.empty(0))
+        elif not changed:
+            # Departure 3: a gradient that does not change asks for longer steps, or nothing would ever be learnt.
+            curvature /= 10.0
+        return Hessian(curvature, np.empty((0, len(gradient))), np.empty(0))
 
     def _typical_curvature(self, i: int) -> float:
         """Median eigenvalue of the average Hessian of the others (appendix C.1); zero where there is none."""
@@ -242,9 +224,9 @@ class Surrogate:
         if others == 0 or self.size == 0:
             return 0.0
         own = self.hessian(i)
-        matrix = self._matrix - (own.vectors.T * own.curvatures) @ own.vectors
+        matrix = self.sums.matrix - (own.vectors.T * own.curvatures) @ own.vectors
         eigenvalues = np.linalg.eigvalsh(matrix[: self.size, : self.size])
-        return max(float(np.median(eigenvalues)) + self._diagonal - own.diagonal, 0.0) / others
+        return max(float(np.median(eigenvalues)) + self.sums.diagonal - own.diagonal, 0.0) / others
 
     def _relative_size(self, i: int, gradient: Coordinates) -> float:
         """How many times larger a gradient is than the others' typically are, if it is another order of magnitude."""
@@ -263,10 +245,8 @@ class Surrogate:
     def _exchange(self, i: int, position: Coordinates, gradient: Coordinates, hessian: Hessian) -> None:
         """Replace the term of one subfunction in the running sums."""
         rank = len(hessian.curvatures)
-        removed = 0.0
         if i < self.count:
-            self._add(i, -1.0)
-            removed = float(self.diagonals[i] + self.curvatures[i].max(initial=0.0))
+            self.sums.add(self.positions[i], self.gradients[i], self.hessian(i), sign=-1.0)
         self.positions[i] = position
         self.gradients[i] = gradient
         self.diagonals[i] = hessian.diagonal
@@ -274,15 +254,6 @@ class Surrogate:
         self.vectors[i, :rank, : hessian.vectors.shape[1]] = hessian.vectors
         self.curvatures[i, :rank] = hessian.curvatures
         self.curvatures[i, rank:] = 0.0
-        self._add(i, 1.0)
-        if removed > OVERWHELMING * self._diagonal:
-            # What is left of the sums may be the rounding of what went; they are due to be added up afresh.
-            self._since_refresh = len(self.values)
-
-    def _add(self, i: int, sign: float) -> None:
-        """Add a subfunction's term to the running sums, or take it away."""
-        hessian = self.hessian(i)
-        bent = hessian @ (self._centre - self.positions[i])
-        self._centre_gradient += sign * (self.gradients[i] + bent)
-        self._diagonal += sign * hessian.diagonal
-        self._matrix += (sign * hessian.vectors.T * hessian.curvatures) @ hessian.vectors
+        self.sums.add(position, gradient, self.hessian(i))
+        if i < self.count:
+            self.sums.check(self.measured_gradients())

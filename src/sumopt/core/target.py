@@ -19,6 +19,8 @@ def farthest(surrogate: Surrogate, position: Coordinates, rng: np.random.Generat
     """The one last evaluated farthest away, in its own Hessian or in the full one with even odds (eq. subf choose)."""
     away = position - surrogate.positions[: surrogate.count]
     squared = surrogate.own_distances(away) if rng.random() < 0.5 else surrogate.full_distances(away)
+    # What has overflowed is far away.
+    squared[np.isnan(squared)] = np.inf
     equally_far = np.flatnonzero(squared == squared.max())
     return int(equally_far[np.argmin(surrogate.measured_at[equally_far])])
 
