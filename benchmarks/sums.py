@@ -143,3 +143,15 @@ def least_squares(seed: int) -> Sum:
         return float(error @ error), 2 * features[i].T @ error
 
     return Sum(fun, np.zeros(50), 5)
+
+
+def uneven(seed: int) -> Sum:
+    """Logistic regression, one part of which is in another unit."""
+    problem = logistic(seed, 8, 40)
+
+    def fun(x: np.ndarray, i: int) -> tuple[float, np.ndarray]:
+        value, gradient = problem.fun(x, i)
+        factor = 1e4 if i == seed % 8 else 1.0
+        return factor * value, factor * gradient
+
+    return Sum(fun, problem.x0, problem.n)

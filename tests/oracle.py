@@ -40,8 +40,19 @@ def rank_one(B, s, y):
     return B + np.outer(r, r) / (r @ s)
 
 
-def secant_hessian(pairs, update, smallest_ratio):
-    """Return B after all pairs, oldest first, started from beta I ("app bfgs init"), and the eigenvalues of Q.
+def smallest_angle(pairs, beta):
+    """Return the smallest cosine between a step and what the Hessian before it lacked, where it was not skipped."""
+    B, angles = beta * np.eye(len(pairs[0][0])), [1.0]
+    for s, y, *_ in pairs:
+        r = y - B @ s
+        if abs(r @ s) > 1e-8 * norm(r) * norm(s):
+            angles.append(abs(r @ s) / (norm(r) * norm(s)))
+        B = rank_one(B, s, y)
+    return min(angles)
+
+
+def secant_hessian(pairs, update, smallest_ratio, factor=1.0):
+    """Return B after all pairs, oldest first, started from beta I ("app bfgs init"), beta, and the eigenvalues of Q.
 
     A pair is a step, a change of gradient, and how much of each may be rounding (of the latter, it makes zeros of Q
     nonzero).
@@ -50,10 +61,11 @@ def secant_hessian(pairs, update, smallest_ratio):
     inverse = pseudoinverse(S, np.array([pair[2] for pair in pairs]))
     q, zeros = q_eigenvalues(Y, inverse, np.array([pair[3] for pair in pairs]))
     nonzero = q[q > np.maximum(smallest_ratio * q.max(), zeros)]
-    B = (nonzero.min() if nonzero.size else q.max()) * np.eye(len(S))
+    beta = factor * (nonzero.min() if nonzero.size else q.max())
+    B = beta * np.eye(len(S))
     for s, y, *_ in pairs:
         B = update(B, s, y)
-    return B, q
+    return B, beta, q
 
 
 def positive_definite(B, smallest_ratio, fallback):
@@ -63,6 +75,18 @@ def positive_definite(B, smallest_ratio, fallback):
         return fallback * np.eye(len(B))
     fixed = np.where(values < smallest_ratio * values.max(), np.median(values[values > 0]), values)
     return vectors @ np.diag(fixed) @ vectors.T
+
+
+class MeanRatio:
+    """A mean of ratios that forgets: departures 14 and 15, found over assumed; departure 16, a regression."""
+
+    def __init__(self, n, start):
+        self.above = self.below = start
+        self.keep = 1 - 1 / max(n, 5)
+
+    def add(self, above, below):
+        """One more observation."""
+        self.above, self.below = self.keep * self.above + above, self.keep * self.below + below
 
 
 def is_finite(value, gradient):
@@ -75,7 +99,7 @@ class Oracle:
 
     def __init__(
         self, x0, n, rng, history=10, update="bfgs", target="distance", initially_active=2, noise=1.0,
-        smallest_ratio=1e-8, initial_curvature=None
+        smallest_ratio=1e-8, initial_curvature=None, without=()
     ):  # fmt: skip
         self.eps = np.finfo(x0.dtype).eps
         self.x0 = self.x = self.home = np.array(x0, float)
@@ -87,6 +111,9 @@ class Oracle:
         self.eta, self.gain, self.counter, self.clock = 1.0, 0.0, 0, 0
         self.last_x, self.f, self.g, self.H, self.when = ([None] * n for _ in range(5))
         self.pairs = [()] * n
+        self.without, self.beta, self.assumed, self.inherits = without, [0.0] * n, [0.0] * n, [True] * n
+        self.found = {inherits: MeanRatio(n, 1.0) for inherits in (True, False)}
+        self.skill = MeanRatio(n, 0.01)
         self.outcome, self.failed, self.events, self.margin = None, False, Counter(), np.inf
         self.process = self.run()
         self.query = next(self.process)
@@ -133,8 +160,14 @@ class Oracle:
         return sum(self.H[i] for i in self.measured())
 
     def total_gradient(self, x):
-        """The gradient of G = sum of the g_i, eq. "eq approximating functions"."""
-        return sum(self.model_gradient(i, x) for i in self.measured())
+        """The gradient of G, eq. "eq approximating functions"; departure 16: in part by the mean Hessian."""
+        active = self.measured()
+        own = sum(self.model_gradient(i, x) for i in active)
+        if 16 in self.without:
+            return own
+        mean = sum(self.g[i] + self.total_hessian() @ (x - self.last_x[i]) / len(active) for i in active)
+        weight = np.clip(self.skill.above / self.skill.below, 0.0, 1.0)
+        return weight * own + (1 - weight) * mean
 
     def newton_step(self):
         """Step from x, eq. "eq newton step"; remember what the step should gain."""
@@ -255,6 +288,8 @@ class Oracle:
         if not first:
             s, y = x - self.last_x[j], gradient - self.g[j]
             resolution, smallest = 8 * self.eps * norm(x), 8 * self.eps * max(norm(gradient), norm(self.g[j]))
+            if norm(y) > smallest and norm(s) > resolution:
+                self.calibrate(j, s, y)
             unmeasurable = norm(y) <= smallest
             if norm(y) > smallest and abs(s @ y) > max(1e-12 * norm(s), resolution) * norm(y):
                 error = smallest + norm(y) * resolution / norm(s)
@@ -262,33 +297,63 @@ class Oracle:
         self.last_x[j], self.f[j], self.g[j], self.when[j] = x, value, gradient, self.clock
         self.clock += 1
         if self.pairs[j]:
-            self.H[j] = self.fit(self.pairs[j])
+            self.H[j] = self.fit(j)
         elif not first and self.H[j].any():
             self.events["unmeasurable" if unmeasurable else "nothing learnt"] += 1
-            self.H[j] = self.H[j] / (10 if unmeasurable else 1)
+            self.H[j], self.beta[j] = (part / (10 if unmeasurable else 1) for part in (self.H[j], self.beta[j]))
         else:
             self.events["no history"] += 1
-            self.H[j] = self.curvature_without_history(j) * np.eye(len(x))
+            self.beta[j] = self.curvature_without_history(j)
+            self.H[j] = self.beta[j] * np.eye(len(x))
 
-    def fit(self, pairs):
+    def calibrate(self, j, s, y):
+        """Departures 14 to 16: hold what was assumed of f_j, and what both Hessians foresaw, against what is found."""
+        own, mean, beta = self.H[j] @ s, self.total_hessian() @ s / len(self.measured()), self.beta[j]
+        size = y @ y + own @ own + mean @ mean
+        if size > 0:
+            self.skill.add((y - mean) @ (own - mean) / size, (own - mean) @ (own - mean) / size)
+        if self.assumed[j] > 0 and beta > 0:
+            values, vectors = eigh(self.H[j] - beta * np.eye(len(s)))
+            beyond = s - vectors @ (np.minimum(abs(values) / (0.01 * beta), 1.0) * (vectors.T @ s))
+            if beyond @ beyond > 0 and s @ own > 0:
+                weight = min(beta * (beyond @ beyond) / (s @ own), 1.0)
+                found = np.clip(beyond @ y / (self.assumed[j] * (beyond @ beyond)), 0.0, 1.0)
+                self.found[self.inherits[j]].add(weight * found, weight)
+
+    def ratio(self, inherits, departure):
+        """By what an assumed curvature is to be multiplied."""
+        return 1.0 if departure in self.without else max(self.found[inherits].above / self.found[inherits].below, 0.01)
+
+    def fit(self, j):
         """H_j from its history: "sec bfgs updates", "app bfgs init", "app pos def"."""
-        B, q = secant_hessian(pairs, self.update, self.smallest_ratio)
+        factor = np.sqrt(self.ratio(False, 15))
+        B, beta, q = secant_hessian(self.pairs[j], self.update, self.smallest_ratio, factor)
         values = eigvalsh(B) / abs(eigvalsh(B)).max()
         self.events["negative curvature"] += bool(values.min() < 0 < values.max())
         # Whether a zero comes out positive, and so counts in the median, is decided by the rounding of a whole update.
         self.margin = min(self.margin, 1e-4 * abs(values).min())
+        # A rank one update divides by what may be next to nothing, and leaves that many digits fewer.
+        self.margin = min(self.margin, 1e-9 * smallest_angle(self.pairs[j], beta) if self.update is rank_one else 1.0)
+        if beta < self.smallest_ratio * eigvalsh(B).max():
+            beta = np.median(eigvalsh(B)[eigvalsh(B) > 0])
+        self.inherits[j], self.assumed[j], self.beta[j] = False, beta / factor, beta
         return positive_definite(B, self.smallest_ratio, fallback=q.max())
 
     def curvature_without_history(self, j):
         """The median eigenvalue of the average Hessian of the others ("No History")."""
+        self.inherits[j] = True
         others = [self.H[i] for i in self.measured() if i != j]
         if any(H.any() for H in others):
             typical = np.median([norm(self.g[i]) for i in self.measured() if i != j])
             outlying = bool(norm(self.g[j]) > 10 * typical > 0)
             self.events["outlying"] += outlying
-            return np.median(eigvalsh(sum(others) / len(others))) * (norm(self.g[j]) / typical if outlying else 1)
-        scale_free = norm(self.g[j]) / (self.eps ** (1 / 3) * (norm(self.x0) or 1.0))
-        return scale_free if self.initial_curvature is None else self.initial_curvature
+            median = np.median(eigvalsh(sum(others) / len(others)))
+            self.assumed[j] = median * (norm(self.g[j]) / typical if outlying else 1)
+            return self.assumed[j] * self.ratio(True, 14)
+        self.assumed[j] = norm(self.g[j]) / (self.eps ** (1 / 3) * (norm(self.x0) or 1.0))
+        if self.initial_curvature is not None:
+            self.assumed[j] = self.initial_curvature
+        return self.assumed[j]
 
     def grow(self, bad):
         """Let one more in when gradients are noise, after a bad update or after a full pass ("app grow active")."""

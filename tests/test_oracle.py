@@ -68,7 +68,7 @@ def test_last_pair_satisfies_the_secant_equation(update):
     rng = np.random.default_rng(1)
     for _ in range(20):
         pairs = random_history(rng, 7, 4)
-        B, _ = secant_hessian(pairs, update, 1e-8)
+        B, *_ = secant_hessian(pairs, update, 1e-8)
         step, change, *_ = pairs[-1]
         np.testing.assert_allclose(B @ step, change, rtol=1e-8, atol=1e-8 * norm(change))
         np.testing.assert_allclose(B, B.T, atol=1e-10 * norm(B))
@@ -88,7 +88,7 @@ def test_rank_one_recovers_a_quadratic():
     rng = np.random.default_rng(3)
     root = rng.normal(size=(5, 5))
     hessian = root @ root.T + np.eye(5)
-    B, _ = secant_hessian(random_history(rng, 5, 5, hessian), rank_one, 1e-8)
+    B, *_ = secant_hessian(random_history(rng, 5, 5, hessian), rank_one, 1e-8)
     np.testing.assert_allclose(B, hessian, rtol=1e-6, atol=1e-6)
 
 
@@ -165,12 +165,14 @@ class Comparison:
     more, steps no longer.
     """
 
-    noise, twins_apart, tolerance = 5e-16, 1e-8, 1e-6
+    noise, twins_apart, tolerance = 5e-16, 1e-10, 1e-6
 
     def __init__(self, problem, seed, embedding=None, **options):
         self.fun, x0, n = problem(seed=seed)
         self.embedding = np.eye(x0.size) if embedding is None else embedding
-        self.library = Optimizer(self.embedding @ x0, n, np.random.default_rng(seed), Options(**options))
+        # The oracle has no record of the best to go back to, and no memory of strides.
+        chosen = {**options, "without": (*options.get("without", ()), 17, 18)}
+        self.library = Optimizer(self.embedding @ x0, n, np.random.default_rng(seed), Options(**chosen))
         self.oracle = Oracle(x0, n, np.random.default_rng(seed), **options)
         self.twin = Oracle(self.noisy(x0), n, np.random.default_rng(seed), **options)
         self.compared, self.events = 0, Counter()
@@ -235,15 +237,15 @@ class Comparison:
 EVENTS = {
     "no history": 60,
     "unmeasurable": 12,
-    "negative curvature": 20,
+    "negative curvature": 10,
     "rejected": 20,
-    "not finite": 6,
+    "not finite": 2,
     "first objects": 5,
     "keep": 6,
     "keep, home not finite": 1,
     "go home": 10,
     "shorter": 6,
-    "shorter, keep": 3,
+    "shorter, keep": 2,
     "shorter, go home": 1,
     "shorter, give up": 1,
     "farther back": 2,
@@ -272,7 +274,7 @@ def compare_all(follow, **options):
 @pytest.mark.parametrize("update", UPDATES)
 def test_library_equals_the_oracle(update, target, initially_active, follow):
     compared, events = compare_all(follow, update=update, target=target, initially_active=initially_active)
-    assert compared >= (900 if follow else 600)
+    assert compared >= (900 if follow else 500)
     for event, least in EVENTS.items():
         never = initially_active == 100 and event.startswith("grew")
         assert events[event] >= least or never or (least < 3 and not follow), (event, events)
@@ -284,8 +286,12 @@ def test_library_equals_the_oracle(update, target, initially_active, follow):
         {"history": 1},
         {"history": 3, "initially_active": 1},
         {"noise": 0.1, "smallest_ratio": 0.1},
-        {"smallest_ratio": 1e-12},
+        {"smallest_ratio": 1e-10},
         {"noise": 5.0, "smallest_ratio": 0.3, "update": "rank-one"},
+        {"without": (14, 15, 16)},
+        {"without": (14, 15, 16), "update": "rank-one", "target": "random"},
+        {"without": (16,)},
+        {"without": (14,), "target": "cyclic"},
     ],
 )
 def test_library_equals_the_oracle_with_other_options(options):
@@ -298,4 +304,4 @@ def test_library_equals_the_oracle_in_a_proper_subspace(update):
     embedding = np.eye(40)[:, [3, 19, 30]]
     for seed in range(5):
         run = Comparison(lambda seed: quadratics(seed, n=6, m=3), seed, embedding, update=update).run(60, follow=True)
-        assert run.compared >= 20
+        assert run.compared >= 7

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Literal, TypedDict, Unpack
 
@@ -35,6 +36,8 @@ class SFOOptions(TypedDict, total=False):
     min_subspace: int | None
     max_subspace: int | None
     initial_curvature: float | None
+    variant: Literal["default", "paper"]
+    without: Collection[int]
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,10 @@ class SFO:
             Size of the shared subspace after and before a collapse; by default 2 n and 3 n.
         initial_curvature : float, optional
             Curvature assumed before anything is known; by default one that suits the scale of the problem.
+        variant : {"default", "paper"}, default "default"
+            The paper's algorithm with all departures from it, or with none.
+        without : collection of int, default ()
+            Departures from the paper not to be made, by their numbers in docs/departures.md.
 
     Examples
     --------

@@ -7,7 +7,7 @@ from core.driving import dense, drive, start, total
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sumopt.core.history import LOST
+from sumopt.core.history import LEFT
 
 seeds = st.integers(0, 10_000)
 
@@ -60,7 +60,7 @@ def test_every_stack_is_projected(seed, options):
     after = stacks(surrogate)
     projected = {name: meant[name] @ basis.T for name in after}
     shrunk = {
-        name: np.linalg.norm(projected[name], axis=-1) < np.sqrt(1 - LOST**2) * np.linalg.norm(meant[name], axis=-1)
+        name: np.linalg.norm(projected[name], axis=-1) < np.sqrt(LEFT) * np.linalg.norm(meant[name], axis=-1)
         for name in ("steps", "changes")
     }
     spoilt = shrunk["steps"] | shrunk["changes"]

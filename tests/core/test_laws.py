@@ -191,7 +191,8 @@ def test_newest_pair_satisfies_the_secant_equation_on_convex_functions(make, see
 @given(st.sampled_from([problems.logistic, problems.tanh_network, wide]), seeds)
 @settings(max_examples=20, deadline=None)
 def test_predicted_gain_is_the_descent_of_the_models(make, seed):
-    optimizer, fun = start(make(seed=seed))
+    # The gradient of departure 16 is not that of the models' sum.
+    optimizer, fun = start(make(seed=seed), without=(16,))
     surrogate = optimizer.surrogate
     for _ in range(40):
         _, infos = drive(optimizer, fun, 1)
@@ -236,7 +237,7 @@ def test_one_collapse_keeps_the_latest_measurements():
         size = infos[0].subspace_size
     else:
         raise AssertionError("no collapse")
-    assert infos[0].subspace_size <= 2 * problem[2]
+    assert infos[0].subspace_size <= 2 * problem[2] + 1
     basis, order = optimizer._subspace.basis, optimizer._order
     for slot in range(optimizer.surrogate.count):
         position, gradient = latest[order[slot]]
@@ -262,9 +263,10 @@ def test_any_shape_converges_on_quadratics(seed, n, m, dtype):
     assert optimizer.x.dtype == dtype
 
 
-def test_what_has_become_worse_is_not_the_answer():
+@pytest.mark.parametrize("without", [(), (17,)], ids=["watched", "unwatched"])
+def test_what_has_become_worse_is_not_the_answer(without):
     problem = problems.logistic(seed=3)
-    optimizer, fun = start(problem)
+    optimizer, fun = start(problem, without=without)
     drive(optimizer, fun, 20 * problem[2])
     good, estimate = optimizer.x, optimizer.fun
     assert estimate == pytest.approx(total(problem, good), rel=1e-6)
@@ -274,6 +276,7 @@ def test_what_has_become_worse_is_not_the_answer():
         return value + 10.0, gradient + 1.0
 
     drive(optimizer, worse, 20 * problem[2])
-    assert not np.allclose(optimizer._home.vector, good, atol=1e-3)
+    # With departure 17 it goes back to where it was good; without, it does not, but knows.
+    assert np.allclose(optimizer.here, good, atol=1e-3) == (17 not in without)
     assert np.allclose(optimizer.x, good, atol=1e-5)
     assert optimizer.fun == pytest.approx(estimate, rel=1e-6)

@@ -7,7 +7,9 @@ import problems
 import pytest
 from core.driving import drive, start
 
+from benchmarks import sums
 from sumopt.core import Options
+from sumopt.core.departures import Departure
 
 WRONG = [
     ("history", 0, ValueError, "history must be at least 1; got 0"),
@@ -61,6 +63,17 @@ def test_sizes_that_leave_no_room_are_refused():
         Options(min_subspace=9, max_subspace=9).subspace_sizes(10)
 
 
+# Problems that show a departure, where logistic regression does not.
+TELLING = {
+    Departure.LONGER_STEPS: sums.absolute,
+    Departure.FIRST_EVALUATION_OBJECTS: sums.powers,
+    Departure.ABSURD_VALUES: sums.poisson,
+    Departure.ZERO_CURVATURE: sums.deficient,
+    Departure.OUTLYING_GRADIENT: sums.uneven,
+}
+# It shows where gradients are all rounding, hundreds of evaluations on.
+LATE = {Departure.STRIDE}
+
 OTHER = {
     "history": 2,
     "update": "rank-one",
@@ -71,6 +84,8 @@ OTHER = {
     "min_subspace": 20,
     "max_subspace": 12,
     "initial_curvature": 1e3,
+    "variant": "paper",
+    "without": (14,),
 }
 
 
@@ -88,8 +103,34 @@ def test_the_subspace_keeps_to_its_sizes(chosen, least, most):
     sizes = np.array([info.subspace_size for info in infos])
     shrunk = sizes[1:][np.diff(sizes) < 0]
     assert len(shrunk) > 3
-    assert (shrunk == least).all()
+    # One more where the best end of a pass is elsewhere.
+    assert set(shrunk) <= {least, least + 1}
     assert sizes.max() <= most + 3
+
+
+@pytest.mark.parametrize("number", set(Departure) - LATE)
+def test_every_departure_can_be_switched_off_alone(number):
+    if number in TELLING:
+        telling = TELLING[number](0)
+        problem = telling.fun, telling.x0, telling.n
+    else:
+        problem = problems.logistic(seed=0, n=8, m=60, samples=20)
+    dtype = problem[1].dtype
+    runs = [drive(*start(problem, dtype=dtype, without=numbers), 400)[0] for numbers in ((), (number,))]
+    assert any(not np.array_equal(a.position, b.position) for a, b in zip(*runs, strict=False))
+
+
+def test_the_paper_is_all_of_them_switched_off():
+    paper, none = Options(variant="paper"), Options(without=tuple(Departure))
+    assert paper.departures == none.departures == frozenset()
+    assert Options().departures == frozenset(Departure)
+    assert paper.first_curvature == 1e6
+    assert Options(variant="paper", initial_curvature=3.0).first_curvature == 3.0
+    problem = problems.logistic(seed=0, n=8, m=60)
+    runs = [
+        drive(*start(problem, **chosen), 100)[0] for chosen in ({"variant": "paper"}, {"without": tuple(Departure)})
+    ]
+    assert all(np.array_equal(a.position, b.position) for a, b in zip(*runs, strict=True))
 
 
 def test_a_small_subspace_still_descends():

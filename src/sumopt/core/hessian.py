@@ -71,10 +71,10 @@ def secant_curvatures(pairs: Pairs) -> tuple[Coordinates, Coordinates]:
     return curvatures, np.linalg.norm(pairs.change_errors[:, None] * weights, axis=0)
 
 
-def fit(pairs: Pairs, *, update: Update, smallest_ratio: float) -> Hessian:
+def fit(pairs: Pairs, *, update: Update, smallest_ratio: float, factor: float = 1.0) -> Hessian:
     """The Hessian that a history, one pair a row and the oldest first, speaks for.
 
-    The work is done in the span of the history. Beyond it the curvature is the initial one, beta.
+    The work is done in the span of the history. Beyond it the curvature is the initial one, beta, times a factor.
     """
     count, dimensions = pairs.steps.shape
     axes, history = np.linalg.qr(np.concatenate([pairs.steps, pairs.changes]).T)
@@ -82,7 +82,7 @@ def fit(pairs: Pairs, *, update: Update, smallest_ratio: float) -> Hessian:
     secants, zeros = secant_curvatures(replace(pairs, steps=steps.T, changes=changes.T))
     # Departure 10: a curvature of zero comes out as rounding, and would be the smallest that is not zero.
     nonzero = secants[secants > np.maximum(smallest_ratio * secants[0], zeros)]
-    beta = nonzero[-1] if len(nonzero) else secants[0]
+    beta = factor * float(nonzero[-1] if len(nonzero) else secants[0])
     hessian = np.diag(np.full(len(history), beta))
     for pair in range(count):
         updated = update(hessian, steps[:, pair], changes[:, pair])

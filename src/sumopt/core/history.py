@@ -14,8 +14,8 @@ from sumopt.core.subspace import rotate
 VANISHING = 1e-12
 """Inner products below this fraction of the lengths are rounding."""
 
-LOST = 0.5
-"""A step or a change of which collapses have cut off more than this fraction no longer goes with the other."""
+LEFT = 0.75
+"""A step or a change of which collapses have left less than this, in square, no longer goes with the other."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,8 @@ class Pairs:
 class History:
     """Pairs of a step and a change of gradient, up to `length` for each of `n` subfunctions, the oldest first."""
 
-    def __init__(self, n: int, length: int, capacity: int) -> None:
+    def __init__(self, n: int, length: int, capacity: int, left: float = LEFT) -> None:
+        self._left = left
         self._steps = np.zeros((n, length, capacity))
         self._changes = np.zeros((n, length, capacity))
         self._errors = np.zeros((n, length, 2))
@@ -81,7 +82,7 @@ class History:
             rotate(stack, rotation)
             lengths.append(np.linalg.norm(stack, axis=-1))
         # Departure 12: what is left of a step did not cause what is left of the change, and gives no true curvature.
-        spoilt = (np.stack(lengths, axis=-1) < np.sqrt(1.0 - LOST**2) * self._whole).any(axis=-1)
+        spoilt = (np.stack(lengths, axis=-1) < np.sqrt(self._left) * self._whole).any(axis=-1)
         self._steps[spoilt] = self._changes[spoilt] = 0.0
 
 

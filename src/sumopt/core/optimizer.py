@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from sumopt.core.acceptance import is_bad, lengthened, shortened
+from sumopt.core.acceptance import Stride, is_bad, lengthened, shortened
 from sumopt.core.arrays import Coordinates, Vector
+from sumopt.core.departures import Departure
 from sumopt.core.growth import is_noisy
 from sumopt.core.hessian import UPDATES
 from sumopt.core.messages import Info, Query
@@ -14,7 +17,7 @@ from sumopt.core.record import Record
 from sumopt.core.subspace import Subspace, rotate
 from sumopt.core.surrogate import Surrogate
 from sumopt.core.target import TARGETS
-from sumopt.core.trial import Observation, Place, Trial, Verdict
+from sumopt.core.trial import EXPLOSION, Observation, Place, Trial, Verdict
 
 HUGE = float(np.sqrt(np.finfo(np.float64).max))
 """Numbers beyond this have no square, and count as not finite; those below its inverse count as zero."""
@@ -45,6 +48,7 @@ class Optimizer:
         self.failure: str | None = None
         self._rng = rng
         self._noise = options.noise
+        self._departures = options.departures
         self._target = TARGETS[options.target]
         self._keep, self._limit = options.subspace_sizes(n)
         # A step that is resolved by two more evaluations adds three directions before there is occasion to collapse.
@@ -59,20 +63,22 @@ class Optimizer:
             update=UPDATES[options.update],
             smallest_ratio=options.smallest_ratio,
             first_step=epsilon ** (1 / 3) * (float(np.linalg.norm(x0.astype(np.float64))) or 1.0),
-            first_curvature=options.initial_curvature,
+            first_curvature=options.first_curvature,
             rounding=self._rounding,
+            departures=self._departures,
         )
         self._order = rng.permutation(n)
         self._due = np.ones(n, np.bool_)
         self.active = min(options.initially_active, n)
         self.evaluations = 0
         self.eta = 1.0
-        self._gain = self._step_length = self._gradient_norm = 0.0
+        self._gain = self._step_length = self._gradient_norm = self._gradient_scale = 0.0
         self._since_growth = 0
         self._asked = 0
         self._here = self._home = Place(np.zeros(self._subspace.capacity), x0.copy())
         self._trial: Trial | None = None
-        self._record, self._next_record = Record(self._here.vector), n
+        self._record, self._next_record = Record(self._home), n
+        self._stride = Stride(n, epsilon)
         self._pending: tuple[int, int, Place] | None = None
         self._before: tuple[Vector, float] | None = None
 
@@ -124,7 +130,7 @@ class Optimizer:
     def tell(self, query: Query, value: float, gradient: Vector) -> Info:
         """Take the answer to a query, and move on."""
         slot, place = self._claim(query)
-        self._before = self._record.best(self._home.vector, self.surrogate)
+        self._before = self._record.best(self._home, self.surrogate)
         self._pending = None
         self.evaluations += 1
         size = self._subspace.size
@@ -158,11 +164,13 @@ class Optimizer:
             self._pending = None
         self._due[slot] = True
         self._record.forget()
+        self._stride.forget()
         self.surrogate.replaced(slot, keep_history=keep_history)
 
     def _choose(self) -> int:
         """The subfunction to evaluate: one that is due, else the target rule's."""
-        if self.surrogate.updates == 1 and self._here is not self._home:
+        again = Departure.FIRST_AGAIN in self._departures
+        if again and self.surrogate.updates == 1 and self._here is not self._home:
             # Departure 2: the assumed curvature of the first is replaced by a measured one before others inherit it.
             return 0
         due = self._due[: self.active]
@@ -197,9 +205,11 @@ class Optimizer:
         here = observation.place.coordinates
         if self._due[slot]:
             # Departure 5: without an earlier value, the slope at the end of the step says how much it may have risen.
-            return float(observation.gradient @ (here - self._home.coordinates)) > max(self._gain, 0.0)
+            objects = Departure.FIRST_EVALUATION_OBJECTS in self._departures
+            return objects and float(observation.gradient @ (here - self._home.coordinates)) > max(self._gain, 0.0)
         previous, predicted = float(self.surrogate.values[slot]), self.surrogate.value_at(slot, here)
-        return is_bad(observation.value, previous, predicted, self._gain, self._rounding)
+        rounding = self._rounding if Departure.ROUNDING in self._departures else 0.0
+        return is_bad(observation.value, previous, predicted, self._gain, rounding)
 
     def _trial_of(self, slot: int, place: Place, suspect: Observation | None) -> Trial:
         """The trial of a step that ended at a place."""
@@ -216,6 +226,8 @@ class Optimizer:
             allowed=gain if self._due[slot] else 0.0,
             expected=gain + change,
             last=last,
+            keeps=Departure.KEEPS_IMPROVEMENT in self._departures,
+            explosion=EXPLOSION if Departure.ABSURD_VALUES in self._departures else math.inf,
         )
 
     def _resolve(self, trial: Trial, observation: Observation | None, size: int) -> str:
@@ -243,6 +255,7 @@ class Optimizer:
 
     def _settle(self, slot: int, observations: tuple[Observation, ...], *, failed: bool) -> None:
         """Learn from observations of one subfunction, stand where the last one was made, and step on."""
+        before = float(self.surrogate.values[slot])
         for observation in observations:
             self.surrogate.observe(
                 slot,
@@ -254,6 +267,9 @@ class Optimizer:
             )
             self._due[slot] = False
         self._home = observations[-1].place
+        if observations[-1].value > before and self._has_strayed():
+            # Departure 17: not this subfunction alone rose, the sum did; the best end of a pass is where we go on.
+            self._home, failed = self._record.place, True
         self.eta = shortened(self.eta) if failed else lengthened(self.eta, self.n)
         if self.eta < np.finfo(np.float64).eps:
             self.failure = (
@@ -261,13 +277,18 @@ class Optimizer:
                 "values disagree (see check_gradient)"
             )
         if self.evaluations >= self._next_record:
-            self._record.keep(self._home.vector, self._home.coordinates, self.surrogate)
+            self._record.keep(self._home, self.surrogate)
             self._next_record += self.n
         self._step(failed=failed)
 
+    def _has_strayed(self) -> bool:
+        """Whether the best end of a pass is better beyond doubt, and elsewhere."""
+        elsewhere = self._record.place is not self._home
+        return Departure.WATCHDOG in self._departures and elsewhere and self._record.is_better(self.surrogate)
+
     def _answer(self) -> tuple[Vector, float]:
         """The best position and F there; what it was before a `tell` that was interrupted."""
-        return self._before or self._record.best(self._home.vector, self.surrogate)
+        return self._before or self._record.best(self._home, self.surrogate)
 
     def _step(self, *, failed: bool) -> None:
         """Make room in the subspace, perhaps let one more subfunction in, and go where G is least."""
@@ -282,6 +303,10 @@ class Optimizer:
                 self.active += 1
                 self._since_growth = 0
         step = self.eta * newton
+        self._gradient_scale = float(np.linalg.norm(self.surrogate.measured_gradients(), axis=1).sum())
+        if Departure.STRIDE in self._departures:
+            # Departure 18: where gradients have become rounding, models are flat, and steps would leap.
+            step *= self._stride.shortening(float(np.linalg.norm(step)), self._gradient_scale)
         self._gradient_norm = float(np.linalg.norm(gradient))
         self._gain = self.surrogate.predicted_gain(gradient, step)
         self._step_length = float(np.linalg.norm(step))
@@ -292,14 +317,20 @@ class Optimizer:
     def _may_grow(self) -> bool:
         """Whether there is a subfunction to let in, and every active one has been measured."""
         # Departure 13: the inequality asks for every active gradient, and one newcomer at a time is evaluated anyway.
-        return self.active < self.n and not self._due[: self.active].any()
+        waits = Departure.GROWTH_WAITS in self._departures and bool(self._due[: self.active].any())
+        return self.active < self.n and not waits
 
     def _collapse(self, home: Coordinates) -> Coordinates:
-        """Shrink the subspace to what was measured last; the coordinates of home there."""
-        rotation = self._subspace.collapse(self.surrogate.spanning(home), self._keep)
-        shrunk = home[None].copy()
+        """Shrink the subspace to what was measured last, and the best end of a pass; the coordinates of home there."""
+        record = self._record.place
+        watched = Departure.WATCHDOG in self._departures and record is not self._home
+        directions = self.surrogate.spanning(home, record.coordinates if watched else home)
+        rotation = self._subspace.collapse(directions, self._keep + watched)
+        shrunk = np.stack([home, record.coordinates])
         rotate(shrunk, rotation)
+        stands_there = record is self._home
         self._home = Place(shrunk[0], self._home.vector)
+        self._record.place = self._home if stands_there else Place(shrunk[1], record.vector)
         self.surrogate.rotate(rotation, shrunk[0])
         return self._home.coordinates
 
@@ -341,7 +372,7 @@ class Optimizer:
             step_length=self._step_length,
             predicted_gain=self._gain,
             gradient_norm=self._gradient_norm,
-            gradient_scale=float(np.linalg.norm(self.surrogate.measured_gradients(), axis=1).sum()),
+            gradient_scale=self._gradient_scale,
             active=self.active,
             subspace_size=self._subspace.size,
             failure=self.failure,

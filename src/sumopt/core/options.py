@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, fields
 from numbers import Integral, Real
 from typing import Any
 
+from sumopt.core.departures import ALL, Departure
 from sumopt.core.hessian import UPDATES
 from sumopt.core.target import TARGETS
+
+PAPERS_CURVATURE = 1e6
+"""What the paper assumes of the first subfunction (appendix C.1)."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """Choices of the algorithm; every default is the paper's, but for the scale-free initial curvature.
+    """Choices of the algorithm; every default is the paper's, but for the departures from it.
 
     Parameters
     ----------
@@ -39,6 +43,10 @@ class Options:
     initial_curvature : float, optional
         Curvature assumed for the very first subfunction. By default such that the first step is short next to `x0`,
         whatever the units; the paper's is 1e6.
+    variant : {"default", "paper"}
+        The paper's algorithm with all departures from it, or with none.
+    without : collection of int
+        Departures from the paper that are not made, by their numbers in docs/departures.md.
     """
 
     history: int = 10
@@ -50,6 +58,8 @@ class Options:
     min_subspace: int | None = None
     max_subspace: int | None = None
     initial_curvature: float | None = None
+    variant: str = "default"
+    without: Collection[int] = ()
 
     def __post_init__(self) -> None:
         """Refuse what cannot work, in sentences."""
@@ -61,10 +71,24 @@ class Options:
         _number("smallest_ratio", self.smallest_ratio, 0.0, 1.0)
         if self.initial_curvature is not None:
             _number("initial_curvature", self.initial_curvature, 0.0, math.inf)
+        _one_of("variant", self.variant, ("default", "paper"))
+        _departures("without", self.without)
         if self.min_subspace is not None:
             _whole("min_subspace", self.min_subspace, 2)
         if self.max_subspace is not None:
             _whole("max_subspace", self.max_subspace, 3)
+
+    @property
+    def departures(self) -> frozenset[Departure]:
+        """The departures from the paper that are made."""
+        return frozenset() if self.variant == "paper" else ALL - frozenset(map(Departure, self.without))
+
+    @property
+    def first_curvature(self) -> float | None:
+        """The curvature assumed for the very first subfunction; None for one that suits the scale of the problem."""
+        if self.initial_curvature is None and Departure.FIRST_CURVATURE not in self.departures:
+            return PAPERS_CURVATURE
+        return self.initial_curvature
 
     def subspace_sizes(self, n: int) -> tuple[int, int]:
         """K_min and K_max for `n` subfunctions (section 2.3)."""
@@ -96,6 +120,16 @@ def _whole(name: str, value: object, least: int) -> None:
         raise TypeError(f"{name} must be an integer; got {value!r}")
     if int(value) < least:
         raise ValueError(f"{name} must be at least {least}; got {value}")
+
+
+def _departures(name: str, value: object) -> None:
+    """Check that an option is a collection of numbers of departures."""
+    if not isinstance(value, Collection) or isinstance(value, (str, bytes)):
+        raise TypeError(f"{name} must be a collection of integers, like (14, 15); got {value!r}")
+    for number in value:
+        _whole(f"an entry of {name}", number, 1)
+        if number > len(Departure):
+            raise ValueError(f"an entry of {name} must be at most {len(Departure)}, the last departure; got {number}")
 
 
 def _number(name: str, value: object, above: float, below: float) -> None:

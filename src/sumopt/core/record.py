@@ -7,28 +7,34 @@ from __future__ import annotations
 
 import math
 
-from sumopt.core.arrays import Coordinates, Vector
+from sumopt.core.arrays import Vector
 from sumopt.core.surrogate import Surrogate
+from sumopt.core.trial import Place
 
 
 class Record:
     """The best end of a pass so far, with F there as it was estimated, and what F is hardly above."""
 
-    def __init__(self, start: Vector) -> None:
-        self._best, self._most = (start, math.nan), math.inf
+    def __init__(self, start: Place) -> None:
+        self.place = start
+        self._fun, self._most = math.nan, math.inf
 
     def forget(self) -> None:
         """Nothing is known to be best any more."""
         self._most = math.inf
 
-    def best(self, here: Vector, surrogate: Surrogate) -> tuple[Vector, float]:
+    def best(self, here: Place, surrogate: Surrogate) -> tuple[Vector, float]:
         """The best position and F there."""
-        if surrogate.count == 0 or surrogate.total() > self._most:
-            return self._best
-        return here, surrogate.total()
+        if surrogate.count == 0 or self.is_better(surrogate):
+            return self.place.vector, self._fun
+        return here.vector, surrogate.total()
 
-    def keep(self, here: Vector, coordinates: Coordinates, surrogate: Surrogate) -> None:
+    def is_better(self, surrogate: Surrogate) -> bool:
+        """Whether F is larger by now, beyond doubt."""
+        return surrogate.total() > self._most
+
+    def keep(self, here: Place, surrogate: Surrogate) -> None:
         """At the end of a pass, remember a position that is as good as any before."""
-        most = surrogate.most(coordinates)
+        most = surrogate.most(here.coordinates)
         if most <= self._most:
-            self._best, self._most = (here, surrogate.total()), most
+            self.place, self._fun, self._most = here, surrogate.total(), most

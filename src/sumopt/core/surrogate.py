@@ -6,14 +6,17 @@ whatever is done for all of them is one product of arrays; what is needed at eve
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Set
 
 import numpy as np
 
 from sumopt.core.arrays import Coordinates
+from sumopt.core.calibration import Calibration, Skill
+from sumopt.core.departures import ALL, Departure
 from sumopt.core.factor import Factor
 from sumopt.core.hessian import Hessian, Update, fit
-from sumopt.core.history import History, speaks
+from sumopt.core.history import LEFT, History, speaks
 from sumopt.core.subspace import rotate
 from sumopt.core.sums import RunningSums
 
@@ -40,6 +43,8 @@ class Surrogate:
         That curvature itself.
     rounding : float
         Relative change of a gradient that is rounding.
+    departures : set of Departure
+        Where to leave the paper.
     """
 
     def __init__(
@@ -53,6 +58,7 @@ class Surrogate:
         first_step: float,
         first_curvature: float | None,
         rounding: float,
+        departures: Set[Departure] = ALL,
     ) -> None:
         self.count = 0
         self.size = 0
@@ -61,10 +67,15 @@ class Surrogate:
         self.values = np.full(n, np.nan)
         self.moves = np.full(n, np.inf)
         self.measured_at = np.full(n, -1)
-        self.history = History(n, history, capacity)
+        self.history = History(n, history, capacity, LEFT if Departure.SPOILT_PAIRS in departures else 0.0)
         self.diagonals = np.zeros(n)
         self.vectors = np.zeros((n, 2 * history, capacity))
         self.curvatures = np.zeros((n, 2 * history))
+        self._inherited = np.ones(n, np.bool_)
+        self._assumed = np.zeros(n)
+        self._calibrations = {inherited: Calibration(n) for inherited in (True, False)}
+        self._skill = Skill(n)
+        self._departures = departures
         self._update = update
         self._smallest_ratio = smallest_ratio
         self._first_step = first_step
@@ -149,9 +160,21 @@ class Surrogate:
         if not keep_history:
             self.history.forget(i)
 
+    def gradient_at(self, position: Coordinates) -> Coordinates:
+        """Gradient of G at a position: the latest of all, each taken there by its own Hessian, or by the mean one."""
+        own = self.sums.gradient_at(position)
+        weight = self._skill.weight
+        if weight == 1.0 or Departure.MEAN_HESSIAN not in self._departures:
+            return own
+        # Departure 16: while its own Hessian foresees less than the mean of all, the mean is believed instead.
+        n = self.count
+        mean = self.gradients[:n].sum(axis=0) + self.sums.times(position - self.positions[:n].mean(axis=0))
+        mixed: Coordinates = weight * own + (1.0 - weight) * mean
+        return mixed
+
     def newton_step(self, position: Coordinates) -> tuple[Coordinates, Coordinates, Factor]:
         """Gradient of G, the step to its minimum (eq. newton step), and the factor of H that gave it."""
-        gradient = self.sums.gradient_at(position)
+        gradient = self.gradient_at(position)
         factor = Factor(self.sums.hessian(self.size))
         step = np.zeros_like(gradient)
         if gradient.any():
@@ -162,19 +185,21 @@ class Surrogate:
         """G before a step less G after it, for the step as it is taken, shortened or not."""
         return float(-(gradient @ step) - 0.5 * (step @ self.sums.times(step)))
 
-    def spanning(self, position: Coordinates) -> Iterator[Coordinates]:
+    def spanning(self, position: Coordinates, record: Coordinates) -> Iterator[Coordinates]:
         """Directions that a collapse keeps (eq. subspace collapse), the latest first; then, given room, the histories.
 
         Distances from the position, not positions: they span the same, and keep what tells near ones apart.
         """
         # Departure 8: displacements in place of positions, here from the current one and everywhere from x0.
-        latest = np.argsort(-self.measured_at[: self.count], kind="stable")
+        origin = position if Departure.DISPLACEMENTS in self._departures else np.zeros_like(position)
         yield position
-        for i in latest:
+        yield record - origin
+        for i in np.argsort(-self.measured_at[: self.count], kind="stable"):
             yield self.gradients[i]
-            yield self.positions[i] - position
+            yield self.positions[i] - origin
         # Departure 9: room that inactive subfunctions leave goes to the histories, which would lose their pairs.
-        yield from self.history.directions()
+        if Departure.ROOM_FOR_HISTORIES in self._departures:
+            yield from self.history.directions()
 
     def rotate(self, rotation: Coordinates, position: Coordinates) -> None:
         """Take everything to a collapsed subspace, and add up afresh about a position there."""
@@ -197,9 +222,18 @@ class Surrogate:
         longest = max(float(np.linalg.norm(gradient)), float(np.linalg.norm(self.gradients[i])))
         measurable = self._rounding * longest
         length, size = float(np.linalg.norm(step)), float(np.linalg.norm(change))
+        if size > measurable and length > resolution:
+            self._compare(i, step, change)
         if size > measurable and speaks(step, change, resolution):
-            self.history.append(i, step, change, (resolution, measurable + size * resolution / length))
+            errors = resolution, measurable + size * resolution / length
+            self.history.append(i, step, change, errors if Departure.ZERO_CURVATURE in self._departures else (0.0, 0.0))
         return size > measurable
+
+    def _compare(self, i: int, step: Coordinates, change: Coordinates) -> None:
+        """Hold a change of gradient against what was foreseen of it."""
+        hessian = self.hessian(i)
+        self._calibrations[bool(self._inherited[i])].observe(hessian, step, change, float(self._assumed[i]))
+        self._skill.observe(change, hessian @ step, self.sums.times(step) / self.count)
 
     def _fit(self, i: int, gradient: Coordinates, *, changed: bool | None) -> Hessian:
         """The Hessian of one subfunction from its history; without one, from what it was, else from the others'.
@@ -208,15 +242,27 @@ class Surrogate:
         """
         pairs = self.history.of(i, self.size)
         if len(pairs.steps):
-            return fit(pairs, update=self._update, smallest_ratio=self._smallest_ratio)
+            # Departure 15: beta, meant as a guess at the unexplored, is corrected half way by what it turned out to be.
+            factor = math.sqrt(self._ratio(Departure.SMALLEST_CURVATURE, inherited=False))
+            hessian = fit(pairs, update=self._update, smallest_ratio=self._smallest_ratio, factor=factor)
+            self._inherited[i], self._assumed[i] = False, hessian.diagonal / factor
+            return hessian
         curvature = float(self.diagonals[i])
         if changed is None or curvature == 0.0:
-            curvature = self._typical_curvature(i) * self._relative_size(i, gradient)
-            curvature = curvature or self._initial_curvature(gradient)
-        elif not changed:
+            # Departure 14: what is inherited is corrected by what came of it with the others.
+            assumed = self._typical_curvature(i) * self._relative_size(i, gradient)
+            factor = self._ratio(Departure.INHERITED_CURVATURE, inherited=True) if assumed else 1.0
+            assumed = assumed or self._initial_curvature(gradient)
+            self._inherited[i], self._assumed[i] = True, assumed
+            curvature = assumed * factor
+        elif not changed and Departure.LONGER_STEPS in self._departures:
             # Departure 3: a gradient that does not change asks for longer steps, or nothing would ever be learnt.
             curvature /= 10.0
         return Hessian(curvature, np.empty((0, len(gradient))), np.empty(0))
+
+    def _ratio(self, departure: Departure, *, inherited: bool) -> float:
+        """By how much an assumed curvature is corrected, if it is to be."""
+        return self._calibrations[inherited].ratio if departure in self._departures else 1.0
 
     def _typical_curvature(self, i: int) -> float:
         """Median eigenvalue of the average Hessian of the others (appendix C.1); zero where there is none."""
@@ -231,6 +277,8 @@ class Surrogate:
     def _relative_size(self, i: int, gradient: Coordinates) -> float:
         """How many times larger a gradient is than the others' typically are, if it is another order of magnitude."""
         # Departure 11: what has a far larger gradient is taken for a function in a larger unit, curvature and all.
+        if Departure.OUTLYING_GRADIENT not in self._departures:
+            return 1.0
         others = np.linalg.norm(self.measured_gradients()[np.arange(self.count) != i], axis=1)
         typical = float(np.median(others)) if len(others) else 0.0
         length = float(np.linalg.norm(gradient))

@@ -60,6 +60,10 @@ class Trial:
         A rise above the value at home that is no objection, and the change that the models expected.
     last : ndarray or None
         Where the subfunction was measured last, if it was.
+    keeps : bool
+        Whether a step is kept that is not what raised the value.
+    explosion : float
+        A rise of more than this many times what was expected is absurd.
     """
 
     index: int
@@ -69,6 +73,8 @@ class Trial:
     allowed: float
     expected: float
     last: Coordinates | None
+    keeps: bool = True
+    explosion: float = EXPLOSION
     stage: Literal["home", "shorter", "last"] = "home"
     fraction: float = 1.0
     tries: int = 0
@@ -101,10 +107,10 @@ class Trial:
             return self._shorten(observation, math.inf)
         rise = self.suspect.value - observation.value
         # Departure 6: a step that lowered the objecting subfunction is kept; what raised it came before.
-        if rise <= self.allowed:
+        if rise <= self.allowed and self.keeps:
             return Verdict((observation, self.suspect), failed=False)
         # Departure 7: an absurd value would put an absurd curvature into the history, which freezes the run.
-        if rise <= EXPLOSION * self.expected:
+        if not self._is_absurd(rise):
             return Verdict((self.suspect, observation), failed=True)
         return self._shorten(observation, rise)
 
@@ -113,12 +119,16 @@ class Trial:
         at_home = self.at_home
         assert at_home is not None
         rise = math.inf if observation is None else observation.value - at_home.value
-        if observation is not None and rise <= EXPLOSION * self.expected:
+        if observation is not None and not self._is_absurd(rise):
             ordered = (at_home, observation) if rise <= self.allowed else (observation, at_home)
             return Verdict(ordered, failed=True)
         if self.tries == MOST_SHORTER:
             return Verdict((at_home,), failed=True)
         return self._shorten(at_home, rise)
+
+    def _is_absurd(self, rise: float) -> bool:
+        """Whether a rise says nothing about the curvature here."""
+        return math.isfinite(self.explosion) and rise > self.explosion * self.expected
 
     def _shorten(self, at_home: Observation, rise: float) -> Trial:
         """A shorter step, as short as a parabola of this rise says, within bounds."""
