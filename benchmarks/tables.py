@@ -216,7 +216,10 @@ momenta {momenta}; Adam and AdaGrad with their usual other constants. A row has 
 {last} passes, and bold is the best of these rows. The
 cosine decay is aimed at pass {last}, which that optimizer must be told beforehand; its earlier columns are on the way
 there. The last row is what SFO is judged against: the best of all the others, with a setting chosen anew, knowing the
-outcome, for each column."""
+outcome, for each column.
+
+Sixteen more problems, the paper's own algorithm beside the default, and whether F ever rises: `laboratory.md`. What was
+tried without success: the end of `departures.md`."""
 
 
 def page(problems: dict[str, Problem], results: Results, seeds: int, per_decade: int) -> str:

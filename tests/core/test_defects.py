@@ -245,7 +245,7 @@ def test_a_replaced_subfunction_is_not_compared_with_what_it_was(keep_history):
     optimizer.replace(3, keep_history=keep_history)
     query = optimizer.ask()
     assert query.index == 3
-    slot = int(np.flatnonzero(optimizer._order == 3)[0])
+    slot = int(np.flatnonzero(optimizer._set.order == 3)[0])
     pairs = len(optimizer.surrogate.history.of(slot, optimizer.surrogate.size).steps)
     assert (pairs > 0) == keep_history
     value, gradient = fun(query.position, 3)

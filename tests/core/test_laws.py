@@ -102,7 +102,7 @@ def test_labels_do_not_matter(make, seed, target):
     fun, x0, n = make(seed=seed)
     label = np.random.default_rng(seed).permutation(n)
     optimizer, _ = start((fun, x0, n), target=target)
-    optimizer._order = np.argsort(label)[optimizer._order]
+    optimizer._set.order = np.argsort(label)[optimizer._set.order]
     queries, _ = drive(optimizer, lambda x, i: fun(x, label[i]), 14)
     theirs = np.array([query.position for query in queries]), [int(label[query.index]) for query in queries]
     assert_same_path(path((fun, x0, n), target=target), theirs)
@@ -238,7 +238,7 @@ def test_one_collapse_keeps_the_latest_measurements():
     else:
         raise AssertionError("no collapse")
     assert infos[0].subspace_size <= 2 * problem[2] + 1
-    basis, order = optimizer._subspace.basis, optimizer._order
+    basis, order = optimizer._subspace.basis, optimizer._set.order
     for slot in range(optimizer.surrogate.count):
         position, gradient = latest[order[slot]]
         lifted = optimizer._subspace.position(optimizer.surrogate.positions[slot])

@@ -102,7 +102,7 @@ def test_gradients_too_small_to_be_told_from_zero_count_as_zero(dtype, size):
 
 def test_a_term_that_overwhelmed_the_sums_leaves_no_rounding_behind():
     optimizer, fun = start(problems.logistic(seed=4), without=(14, 15, 16, 17, 18))
-    huge = int(optimizer._order[0])
+    huge = int(optimizer._set.order[0])
 
     def shrinking(x, i):
         value, gradient = fun(x, i)

@@ -1,9 +1,50 @@
-"""When one more subfunction becomes active (section 3.4, appendix C.4)."""
+"""Which subfunctions take part, and when one more does (section 3.4, appendix C.4)."""
 
 from __future__ import annotations
 
+import numpy as np
+
 from sumopt.core.arrays import Coordinates
 from sumopt.core.factor import Factor
+
+
+class ActiveSet:
+    """Subfunctions in the order in which they become active, of which the first `size` are.
+
+    Attributes
+    ----------
+    order : ndarray
+        Which subfunction stands where.
+    due : ndarray
+        Which places wait for an evaluation that is compared with nothing: their first, or that of a replacement.
+    """
+
+    def __init__(self, n: int, size: int, rng: np.random.Generator, *, noise: float, waits: bool) -> None:
+        self.order = rng.permutation(n)
+        self.due = np.ones(n, np.bool_)
+        self.size = min(size, n)
+        self._noise = noise
+        self._waits = waits
+        self._since_growth = 0
+
+    def place_of(self, index: int) -> int:
+        """Where a subfunction stands."""
+        return int(np.flatnonzero(self.order == index)[0])
+
+    def first_due(self) -> int | None:
+        """The first active place that is due."""
+        due = self.due[: self.size]
+        return int(np.argmax(due)) if due.any() else None
+
+    def grow(self, gradients: Coordinates, factor: Factor, *, failed: bool) -> None:
+        """Perhaps let one more in: when gradients are noise, after a bad update or after a full pass (appendix C.4)."""
+        self._since_growth += 1
+        # Departure 13: the inequality asks for every active gradient, and one newcomer at a time is evaluated anyway.
+        if self.size == len(self.order) or (self._waits and self.first_due() is not None):
+            return
+        if failed or self._since_growth >= self.size or is_noisy(gradients, factor, self._noise):
+            self.size += 1
+            self._since_growth = 0
 
 
 def is_noisy(gradients: Coordinates, factor: Factor, noise: float) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 from sumopt.core.acceptance import Stride, is_bad, lengthened, shortened
 from sumopt.core.arrays import Coordinates, Vector
 from sumopt.core.departures import Departure
-from sumopt.core.growth import is_noisy
+from sumopt.core.growth import ActiveSet
 from sumopt.core.hessian import UPDATES
 from sumopt.core.messages import Info, Query
 from sumopt.core.options import Options
@@ -47,7 +47,6 @@ class Optimizer:
         self.n = n
         self.failure: str | None = None
         self._rng = rng
-        self._noise = options.noise
         self._departures = options.departures
         self._target = TARGETS[options.target]
         self._keep, self._limit = options.subspace_sizes(n)
@@ -67,13 +66,11 @@ class Optimizer:
             rounding=self._rounding,
             departures=self._departures,
         )
-        self._order = rng.permutation(n)
-        self._due = np.ones(n, np.bool_)
-        self.active = min(options.initially_active, n)
+        waits = Departure.GROWTH_WAITS in self._departures
+        self._set = ActiveSet(n, options.initially_active, rng, noise=options.noise, waits=waits)
         self.evaluations = 0
         self.eta = 1.0
         self._gain = self._step_length = self._gradient_norm = self._gradient_scale = 0.0
-        self._since_growth = 0
         self._asked = 0
         self._here = self._home = Place(np.zeros(self._subspace.capacity), x0.copy())
         self._trial: Trial | None = None
@@ -98,6 +95,11 @@ class Optimizer:
         return self._answer()[0] is self._home.vector
 
     @property
+    def active(self) -> int:
+        """Number of subfunctions that take part."""
+        return self._set.size
+
+    @property
     def displacement(self) -> Vector:
         """`x` less the start."""
         return self._answer()[0] - self._subspace.origin
@@ -111,7 +113,7 @@ class Optimizer:
     def values(self) -> Coordinates:
         """The latest value of every subfunction; nan for one that was never measured."""
         values = np.empty(self.n)
-        values[self._order] = self.surrogate.values
+        values[self._set.order] = self.surrogate.values
         return values
 
     def ask(self) -> Query:
@@ -125,7 +127,7 @@ class Optimizer:
             self._asked += 1
             self._pending = slot, self._asked, place
         slot, ticket, place = self._pending
-        return Query(ticket, int(self._order[slot]), place.vector.copy())
+        return Query(ticket, int(self._set.order[slot]), place.vector.copy())
 
     def tell(self, query: Query, value: float, gradient: Vector) -> Info:
         """Take the answer to a query, and move on."""
@@ -141,7 +143,7 @@ class Optimizer:
             else:
                 outcome = self._resolve(self._trial, observation, size)
         self._before = None
-        return self._info(int(self._order[slot]), value, outcome)
+        return self._info(int(self._set.order[slot]), value, outcome)
 
     def replace(self, index: int, keep_history: bool = False) -> None:
         """Say that a subfunction is another one from now on: wanted next, if active, and not compared with what it was.
@@ -154,7 +156,7 @@ class Optimizer:
             Whether its curvature is still good, as when the noise in it is drawn anew.
         """
         self._check_whole()
-        slot = int(np.flatnonzero(self._order == index)[0])
+        slot = self._set.place_of(index)
         if self.failure is not None:
             # What ended the run may have been the subfunction that is gone now.
             self.failure, self.eta, self._here = None, 1.0, self._home
@@ -162,7 +164,7 @@ class Optimizer:
             self._trial, self._here = None, self._home
         if self._pending is not None and self._pending[0] == slot:
             self._pending = None
-        self._due[slot] = True
+        self._set.due[slot] = True
         self._record.forget()
         self._stride.forget()
         self.surrogate.replaced(slot, keep_history=keep_history)
@@ -173,9 +175,9 @@ class Optimizer:
         if again and self.surrogate.updates == 1 and self._here is not self._home:
             # Departure 2: the assumed curvature of the first is replaced by a measured one before others inherit it.
             return 0
-        due = self._due[: self.active]
-        if due.any():
-            return int(np.argmax(due))
+        due = self._set.first_due()
+        if due is not None:
+            return due
         with np.errstate(all="ignore"):
             return self._target(self.surrogate, self._here.coordinates, self._rng)
 
@@ -203,7 +205,7 @@ class Optimizer:
     def _objects(self, slot: int, observation: Observation) -> bool:
         """Whether a subfunction calls the last step bad (appendix C.5)."""
         here = observation.place.coordinates
-        if self._due[slot]:
+        if self._set.due[slot]:
             # Departure 5: without an earlier value, the slope at the end of the step says how much it may have risen.
             objects = Departure.FIRST_EVALUATION_OBJECTS in self._departures
             return objects and float(observation.gradient @ (here - self._home.coordinates)) > max(self._gain, 0.0)
@@ -216,14 +218,14 @@ class Optimizer:
         gain, change, last = max(self._gain, 0.0), 0.0, None
         if slot < self.surrogate.count:
             last = self.surrogate.positions[slot].copy()
-        if not self._due[slot]:
+        if not self._set.due[slot]:
             change = abs(self.surrogate.value_at(slot, place.coordinates) - float(self.surrogate.values[slot]))
         return Trial(
             slot,
             self._home.coordinates,
             place.coordinates - self._home.coordinates,
             suspect,
-            allowed=gain if self._due[slot] else 0.0,
+            allowed=gain if self._set.due[slot] else 0.0,
             expected=gain + change,
             last=last,
             keeps=Departure.KEEPS_IMPROVEMENT in self._departures,
@@ -249,7 +251,7 @@ class Optimizer:
             self._settle(slot, result.observations, failed=result.failed)
         else:
             self.failure = (
-                f"subfunction {self._order[slot]} was not finite, or its gradient was not, at any point tried "
+                f"subfunction {self._set.order[slot]} was not finite, or its gradient was not, at any point tried "
                 f"(what is beyond {HUGE:.0e} counts as infinite); check it there, or start elsewhere"
             )
 
@@ -262,10 +264,10 @@ class Optimizer:
                 observation.place.coordinates,
                 observation.value,
                 observation.gradient,
-                comparable=not self._due[slot],
+                comparable=not self._set.due[slot],
                 resolution=self._rounding * self._subspace.length(observation.place.vector),
             )
-            self._due[slot] = False
+            self._set.due[slot] = False
         self._home = observations[-1].place
         if observations[-1].value > before and self._has_strayed():
             # Departure 17: not this subfunction alone rose, the sum did; the best end of a pass is where we go on.
@@ -296,12 +298,7 @@ class Optimizer:
         if self._subspace.size > self._limit and not self._subspace.full:
             home = self._collapse(home)
         gradient, newton, factor = self.surrogate.newton_step(home)
-        self._since_growth += 1
-        if self._may_grow():
-            grows = failed or self._since_growth >= self.active
-            if grows or is_noisy(self.surrogate.measured_gradients(), factor, self._noise):
-                self.active += 1
-                self._since_growth = 0
+        self._set.grow(self.surrogate.measured_gradients(), factor, failed=failed)
         step = self.eta * newton
         self._gradient_scale = float(np.linalg.norm(self.surrogate.measured_gradients(), axis=1).sum())
         if Departure.STRIDE in self._departures:
@@ -313,12 +310,6 @@ class Optimizer:
         self._here = self._place(home + step) if self._step_length > 0.0 else self._home
         if not np.linalg.norm(self._here.coordinates) < self._farthest:
             self.failure = "the position has grown beyond what can be represented; F seems to have no minimum"
-
-    def _may_grow(self) -> bool:
-        """Whether there is a subfunction to let in, and every active one has been measured."""
-        # Departure 13: the inequality asks for every active gradient, and one newcomer at a time is evaluated anyway.
-        waits = Departure.GROWTH_WAITS in self._departures and bool(self._due[: self.active].any())
-        return self.active < self.n and not waits
 
     def _collapse(self, home: Coordinates) -> Coordinates:
         """Shrink the subspace to what was measured last, and the best end of a pass; the coordinates of home there."""
@@ -344,7 +335,7 @@ class Optimizer:
         """The pending evaluation that a query stands for."""
         self._check_state()
         slot, ticket, place = (0, None, self._home) if self._pending is None else self._pending
-        if query.ticket != ticket or query.index != self._order[slot]:
+        if query.ticket != ticket or query.index != self._set.order[slot]:
             raise ValueError(
                 f"query {query.ticket} is not pending: it was told before, or its subfunction was replaced; ask() again"
             )
