@@ -14,13 +14,17 @@ FOLDER = Path(__file__).parent.parent.parent / "docs"
 SHOWN = [mark for mark in MARKS if mark <= 20]
 NAMES = {"SFO default": "default", "SFO paper": 'variant="paper"'}
 
+# A range from which on an axis is logarithmic.
+WIDE = 10.0
+
 INTRODUCTION = """# Laboratory
 
 The default beside the paper's algorithm, `variant="paper"`, and tuned competitors, on sixteen problems: the paper's
 seven at reduced size on real data (protein homology, MNIST at 14 x 14 pixels, CIFAR-10 at 16 x 16, CURVES-like images)
 and what users bring. N is 50, but 30 for the physics-informed network. F is taken where the optimizer stands at the end
 of a pass, not at the best position, which is what it would return; for convex problems it is F less the smallest value
-that any run has seen. Medians of {seeds} seeds. A program writes this page, from data in `$SUMOPT_DATA_DIR`:
+that any run has seen, runs of 60 passes included. Medians of {seeds} seeds. A program writes this page, from data in
+`$SUMOPT_DATA_DIR`:
 
 ```
 python -m pip install -e '.[lab]'
@@ -44,6 +48,11 @@ def medians(records: list[Record], marks: list[int], least: dict[int, float]) ->
     return {mark: float(np.median([r.values[mark] - least[r.job.seed] for r in records])) for mark in marks}
 
 
+def of_problem(records: list[Record], name: str) -> list[Record]:
+    """The runs on one problem."""
+    return [record for record in records if record.job.problem == name]
+
+
 def number(value: float) -> str:
     """A value as it stands in a table."""
     if not np.isfinite(value) or value > 1e30:
@@ -51,11 +60,13 @@ def number(value: float) -> str:
     return f"{value:.4g}" if abs(value) >= 1e-3 or value == 0.0 else f"{value:.1e}"
 
 
-def curves(problem: Problem, runs: list[Record], rivals: list[Record]) -> dict[str, dict[int, float]]:
+def curves(
+    problem: Problem, runs: list[Record], rivals: list[Record], long: list[Record]
+) -> dict[str, dict[int, float]]:
     """What each variant reached at each mark, and the best of the competitors."""
     seeds = {record.job.seed for record in runs}
     rivals = [record for record in rivals if record.job.seed in seeds]
-    least = lowest(problem, [*runs, *rivals])
+    least = lowest(problem, [*runs, *rivals, *long]) if problem.convex else dict.fromkeys(seeds, 0.0)
     found = {name: medians(records, SHOWN, least) for name, records in by_optimizer(runs).items()}
     shifted = [
         Record(r.job, {mark: value - least[r.job.seed] for mark, value in r.values.items()}, 0, 0.0) for r in rivals
@@ -90,8 +101,7 @@ def relapses(problems: dict[str, Problem], runs: list[Record]) -> str:
     """The law that F never rises, problem by problem: the worst over all seeds and passes."""
     rows = ["| | seeds | passes | relapse | rejected per pass |", "|---|---:|---:|---:|---:|"]
     for name, problem in problems.items():
-        mine = [record for record in runs if record.job.problem == name]
-        if mine:
+        if mine := of_problem(runs, name):
             worst, passes = max(map(relapse, mine)), mine[0].job.passes
             rejected = np.mean([record.rejected / passes for record in mine])
             cell = "none" if worst <= 1e-8 else f"{worst:.2g}"
@@ -105,7 +115,7 @@ def page(
     """Write the page and the picture."""
     problems = {name: make_problem(name, 0) for name in names}
     results = {
-        name: curves(problem, [r for r in runs if r.job.problem == name], rivals[name])
+        name: curves(problem, of_problem(runs, name), rivals[name], of_problem(long, name))
         for name, problem in problems.items()
     }
     table = ["| | | " + " | ".join(f"pass {mark}" for mark in SHOWN) + " |", "|---|---|" + "---:|" * len(SHOWN)]
@@ -136,11 +146,15 @@ def draw(problems: dict[str, Problem], results: dict[str, dict[str, dict[int, fl
         ax.set_axis_off()
     for ax, (name, problem) in zip(axes.flat, problems.items(), strict=False):
         start = problem.objective(problem.x0)
-        for label, values in results[name].items():
+        heights = {
+            label: np.clip([values[mark] for mark in SHOWN], 1e-15 * abs(start), 1e3 * abs(start))
+            for label, values in results[name].items()
+        }
+        for label, curve in heights.items():
             colour, line, marker = styles[label]
-            heights = [min(max(values[mark], 1e-13 * abs(start)), 1e3 * abs(start)) for mark in SHOWN]
-            ax.plot(SHOWN, heights, color=colour, linestyle=line, marker=marker, label=NAMES.get(label, label))
-        ax.set(title=problem.title, xscale="log", yscale="log" if min(ax.get_ylim()) > 0 else "linear")
+            ax.plot(SHOWN, curve, color=colour, linestyle=line, marker=marker, label=NAMES.get(label, label))
+        wide = max(curve.max() for curve in heights.values()) > WIDE * min(curve.min() for curve in heights.values())
+        ax.set(title=problem.title, xscale="log", yscale="log" if wide else "linear")
         ax.set_xticks(SHOWN, [str(mark) for mark in SHOWN])
         ax.minorticks_off()
     axes[0, 0].legend(frameon=False)
