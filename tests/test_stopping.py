@@ -312,3 +312,20 @@ def test_a_start_near_a_saddle_is_not_converged(seed):
 
 def test_the_fields_of_info_are_those_the_test_knows():
     assert {field.name for field in dataclasses.fields(Info)} == set(vars(info(1, 0, 0.0)))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_huge_start_does_not_make_everything_small(dtype):
+    """F falls from 1e23 by a tenth at each pass; at 1e7 that is little of the whole, and everything of what matters."""
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(5, 3))
+
+    def fun(x, i):
+        x = x.astype(float)
+        away = x - centres[i]
+        return 0.5 * away @ away + x[0] ** 8 / 8, (away + x[0] ** 7 * np.eye(3)[0]).astype(dtype)
+
+    result = minimize(fun, np.full(3, 100.0, dtype), 5, rng=0)
+    gradient = sum(fun(result.x, i)[1].astype(float) for i in range(5))
+    parts = sum(np.linalg.norm(fun(result.x, i)[1]) for i in range(5))
+    assert not result.success or np.linalg.norm(gradient) < 1e-2 * parts

@@ -122,17 +122,19 @@ class StoppingTest:
         """Whether the values have stopped changing, and the models foresee no more, with a gradient to match.
 
         The values alone could stand still by accident, or because steps are short. The models alone could be too steep.
-        A descent of `tol` is a gradient of its square root. While gradients are falling, the descent goes on, and
-        what looks small next to the whole of it may be all that matters: then it has to be smaller by far.
+        A descent of `tol` is a gradient of its square root. And while the subfunctions' gradients are falling together,
+        the descent goes on: what looks small next to the whole of it may be all that matters.
         """
-        falling = _is_falling(window)
-        small = (self._tol**2 if falling else self._tol) * max(change.total, 0.0) + change.rounding
-        scale = self._first_scale if falling else window[-1].gradient_scale
+        # The gradient of a single function has nothing to be small beside, but what it was.
+        alone = self._n == 1
+        scale = self._first_scale if alone else window[-1].gradient_scale
+        small = self._tol * max(change.total, 0.0) + change.rounding
         foreseen = _sum([full_gain(info) for info in window])
         return (
             math.isfinite(small)
             and abs(change.recent) <= small
             and foreseen <= small
+            and (alone or not _is_falling(window))
             and _left(window) <= math.sqrt(self._tol) * scale
         )
 

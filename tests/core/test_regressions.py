@@ -7,6 +7,7 @@ import problems
 import pytest
 from core.driving import drive, fresh_gradient, progress, start, total
 
+from benchmarks.lab import networks
 from sumopt.core.hessian import secant_curvatures
 from sumopt.core.history import Pairs
 
@@ -87,6 +88,71 @@ def test_a_replacement_is_not_judged_by_what_it_replaced():
     drive(optimizer, changed, 20 * optimizer.n)
     assert optimizer.fun == pytest.approx(total((changed, None, optimizer.n), optimizer.x), rel=1e-3)
     assert optimizer.stands_at_best
+
+
+@pytest.mark.parametrize("lag", [1, 10])
+def test_one_that_is_replaced_all_the_time_does_not_starve_the_others(lag):
+    problem = problems.quadratics(seed=0, n=10, m=10, condition=10.0)
+    optimizer, fun = start(problem)
+    asked = []
+    for _ in range(300):
+        query = optimizer.ask()
+        asked.append(query.index)
+        optimizer.tell(query, *fun(query.position, query.index))
+        if len(asked) >= lag:
+            optimizer.replace(asked[-lag], keep_history=True)
+    assert optimizer.active == 10
+    assert np.bincount(asked[100:], minlength=10).min() >= 5
+
+
+def test_replacing_all_means_that_all_are_wanted_soon():
+    problem = problems.logistic(seed=2)
+    optimizer, fun = start(problem)
+    drive(optimizer, fun, 8 * optimizer.n)
+    for index in range(optimizer.n):
+        optimizer.replace(index)
+    queries, _ = drive(optimizer, fun, 3 * optimizer.n)
+    assert {query.index for query in queries} == set(range(optimizer.n))
+
+
+@pytest.mark.parametrize("seed", [3, 4, 7])
+def test_the_watchdog_does_not_hold_back_a_run_of_two(seed):
+    """Each of two rises on the other's step, so that the sum of latest values is of places that were left."""
+    rng = np.random.default_rng(seed)
+    features, targets = rng.normal(size=(2, 80, 40)) * np.geomspace(1, 10, 40), rng.normal(size=(2, 80))
+
+    def fun(x, i):
+        error = features[i] @ x - targets[i]
+        return 0.5 * error @ error, features[i].T @ error
+
+    problem = fun, np.zeros(40), 2
+    best = np.linalg.lstsq(features.reshape(-1, 40), targets.ravel(), rcond=None)[0]
+    optimizer, _ = start(problem, seed)
+    drive(optimizer, fun, 600)
+    gap, whole = (total(problem, x) - total(problem, best) for x in (optimizer.here, np.zeros(40)))
+    assert gap < 1e-9 * whole
+
+
+@pytest.mark.parametrize("n", [10, 20])
+def test_a_network_at_zero_loss_is_not_lost(n):
+    """Gradients are rounding there and models flat: the published algorithm leaves, and does not come back."""
+    rng = np.random.default_rng(0)
+    inputs = rng.normal(size=(n, 5, 8))
+    labels = np.argmax(inputs @ rng.normal(size=(8, 3)), axis=2)
+    shapes = ((8, 12), (12,), (12, 3), (3,))
+    x0 = np.concatenate([0.3 * rng.normal(size=np.prod(shape)) for shape in shapes])
+
+    def fun(x, i):
+        return networks.dense_value(x, (inputs[i], np.eye(3)[labels[i]]), shapes, ("tanh",), "softmax")
+
+    problem = fun, x0, n
+    optimizer, _ = start(problem)
+    stands = []
+    for _ in range(90):
+        drive(optimizer, fun, n)
+        stands.append(total(problem, optimizer.here))
+    assert min(stands) < 1e-8 * total(problem, x0)
+    assert min(stands[-10:]) < 1e-3 * total(problem, x0)
 
 
 @pytest.mark.parametrize(("dtype", "size"), [(np.float64, 1e-320), (np.float64, 1e-300), (np.float32, 1e-42)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sumopt.core.arrays import Coordinates
 from sumopt.core.factor import Factor
@@ -31,16 +32,24 @@ class ActiveSet:
         """Where a subfunction stands."""
         return int(np.flatnonzero(self.order == index)[0])
 
-    def first_due(self) -> int | None:
-        """The first active place that is due."""
-        due = self.due[: self.size]
-        return int(np.argmax(due)) if due.any() else None
+    def newcomer(self, measured: int) -> int | None:
+        """The active place that was never measured, the first `measured` having been."""
+        return measured if measured < self.size else None
+
+    def replaced(self, measured_at: NDArray[np.intp], now: int) -> int | None:
+        """Of the replaced ones, that which was measured longest ago; if others have had their turn meanwhile.
+
+        Or else one that is replaced again and again would be the only one to be measured.
+        """
+        places = np.flatnonzero(self.due[: len(measured_at)])
+        oldest = places[np.argmin(measured_at[places])] if len(places) else None
+        return int(oldest) if oldest is not None and now - measured_at[oldest] >= len(measured_at) / 2 else None
 
     def grow(self, gradients: Coordinates, factor: Factor, *, failed: bool) -> None:
         """Perhaps let one more in: when gradients are noise, after a bad update or after a full pass (appendix C.4)."""
         self._since_growth += 1
         # Departure 13: the inequality asks for every active gradient, and one newcomer at a time is evaluated anyway.
-        if self.size == len(self.order) or (self._waits and self.first_due() is not None):
+        if self.size == len(self.order) or (self._waits and len(gradients) < self.size):
             return
         if failed or self._since_growth >= self.size or is_noisy(gradients, factor, self._noise):
             self.size += 1

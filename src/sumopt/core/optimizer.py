@@ -146,7 +146,7 @@ class Optimizer:
         return self._info(int(self._set.order[slot]), value, outcome)
 
     def replace(self, index: int, keep_history: bool = False) -> None:
-        """Say that a subfunction is another one from now on: wanted next, if active, and not compared with what it was.
+        """Say that a subfunction is another one from now on: wanted soon, if active, and not compared with what it was.
 
         Parameters
         ----------
@@ -175,9 +175,12 @@ class Optimizer:
         if again and self.surrogate.updates == 1 and self._here is not self._home:
             # Departure 2: the assumed curvature of the first is replaced by a measured one before others inherit it.
             return 0
-        due = self._set.first_due()
-        if due is not None:
-            return due
+        surrogate = self.surrogate
+        first = self._set.newcomer(surrogate.count)
+        if first is None:
+            first = self._set.replaced(surrogate.measured_at[: surrogate.count], surrogate.updates)
+        if first is not None:
+            return first
         with np.errstate(all="ignore"):
             return self._target(self.surrogate, self._here.coordinates, self._rng)
 
@@ -269,9 +272,11 @@ class Optimizer:
             )
             self._set.due[slot] = False
         self._home = observations[-1].place
-        if observations[-1].value > before and self._has_strayed():
+        watched = Departure.WATCHDOG in self._departures and observations[-1].value > before
+        if watched and self._record.is_better(self._home, self.surrogate):
             # Departure 17: not this subfunction alone rose, the sum did; the best end of a pass is where we go on.
             self._home, failed = self._record.place, True
+            self.eta = min(self.eta, 2.0 * self._record.returned())
         self.eta = shortened(self.eta) if failed else lengthened(self.eta, self.n)
         if self.eta < np.finfo(np.float64).eps:
             self.failure = (
@@ -282,11 +287,6 @@ class Optimizer:
             self._record.keep(self._home, self.surrogate)
             self._next_record += self.n
         self._step(failed=failed)
-
-    def _has_strayed(self) -> bool:
-        """Whether the best end of a pass is better beyond doubt, and elsewhere."""
-        elsewhere = self._record.place is not self._home
-        return Departure.WATCHDOG in self._departures and elsewhere and self._record.is_better(self.surrogate)
 
     def _answer(self) -> tuple[Vector, float]:
         """The best position and F there; what it was before a `tell` that was interrupted."""

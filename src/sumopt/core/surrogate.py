@@ -66,6 +66,7 @@ class Surrogate:
         self.gradients = np.zeros((n, capacity))
         self.values = np.full(n, np.nan)
         self.moves = np.full(n, np.inf)
+        self.first_values = np.full(n, np.nan)
         self.measured_at = np.full(n, -1)
         self.history = History(n, history, capacity, LEFT if Departure.SPOILT_PAIRS in departures else 0.0)
         self.diagonals = np.zeros(n)
@@ -106,8 +107,17 @@ class Surrogate:
         away = position - self.positions
         if self.count < len(self.values) or (np.linalg.norm(away, axis=1) > self.history.longest_steps()).any():
             return np.inf
-        modelled = np.einsum("ij,ij->i", self.gradients, away) + 0.5 * self.own_distances(away)
-        return float((self.values + np.maximum(modelled, 0.0) + self.moves).sum())
+        return float((self.values + np.maximum(self._modelled(away), 0.0) + self.moves).sum())
+
+    def least(self, position: Coordinates) -> float:
+        """What F at a position is hardly below: the lower of value and model, less how much the value moved last."""
+        away = position - self.positions
+        return float((self.values + np.minimum(self._modelled(away), 0.0) - self.moves).sum())
+
+    def _modelled(self, away: Coordinates) -> Coordinates:
+        """How much higher every model is, so far away from where its subfunction was measured."""
+        modelled: Coordinates = np.einsum("ij,ij->i", self.gradients, away) + 0.5 * self.own_distances(away)
+        return modelled
 
     def own_distances(self, away: Coordinates) -> Coordinates:
         """Squared lengths of vectors, one a row for each measured subfunction, in the metric of its own Hessian."""
@@ -146,6 +156,8 @@ class Surrogate:
         hessian = self._fit(i, gradient, changed=changed)
         self._exchange(i, position, gradient, hessian)
         self.moves[i] = abs(value - self.values[i]) if comparable else np.inf
+        if not comparable:
+            self.first_values[i] = value
         self.values[i] = value
         self.count = max(self.count, i + 1)
         self.updates += 1
