@@ -276,6 +276,7 @@ def test_what_has_become_worse_is_not_the_answer(without):
         return value + 10.0, gradient + 1.0
 
     drive(optimizer, worse, 20 * problem[2])
-    assert not np.allclose(optimizer.here, good, atol=1e-3)
+    # With departure 17 it goes back to where it was good; without, it does not, but knows.
+    assert np.allclose(optimizer.here, good, atol=1e-3) == (17 not in without)
     assert np.allclose(optimizer.x, good, atol=1e-5)
     assert optimizer.fun == pytest.approx(estimate, rel=1e-6)
