@@ -102,13 +102,18 @@ def logistic_value(x: np.ndarray, batch: Any, penalty: float) -> tuple[float, np
 def ising(rng: np.random.Generator, n_batches: int) -> Problem:
     """An Ising model of binarized digits; x holds the couplings' upper triangle with the biases on its diagonal."""
     states = (digits()[0] > 0.5).astype(float)
+    return ising_of(rng, n_batches, states, "Ising model by minimum probability flow")
+
+
+def ising_of(rng: np.random.Generator, n_batches: int, states: np.ndarray, title: str) -> Problem:
+    """An Ising model of binary states, one a row."""
     size = states.shape[1]
     rows, columns = np.triu_indices(size)
     square = np.empty((size, size), dtype=np.intp)
     square[rows, columns] = square[columns, rows] = np.arange(len(rows))
     x0 = rng.normal(scale=0.01, size=len(rows))
     fun = partial(ising_value, square=square, triangle=np.ravel_multi_index((rows, columns), square.shape))
-    return Problem("ising", "Ising model by minimum probability flow", True, x0, split(rng, n_batches, states), fun)
+    return Problem("ising", title, True, x0, split(rng, n_batches, states), fun)
 
 
 @quiet()

@@ -36,8 +36,10 @@ def run_sfo(problem: str | Problem, seed: int = 0, passes: Iterable[int] = PASSE
     return measure_sfo(problem, seed, passes, options).values
 
 
-def measure_sfo(problem: Problem, seed: int, passes: Iterable[int], options: dict[str, Any]) -> Run:
-    """As `run_sfo`, with the seconds and the rejected steps."""
+def measure_sfo(
+    problem: Problem, seed: int, passes: Iterable[int], options: dict[str, Any], *, stands: bool = False
+) -> Run:
+    """As `run_sfo`, with the seconds and the rejected steps; where the optimizer stands, if that is wanted instead."""
     n = len(problem.batches)
     optimizer = Optimizer(problem.x0, n, np.random.default_rng(seed), Options(**options))
     values, seconds, rejected = {}, 0.0, 0
@@ -48,5 +50,5 @@ def measure_sfo(problem: Problem, seed: int, passes: Iterable[int], options: dic
             info = optimizer.tell(query, *problem.fun(query.position, problem.batches[query.index]))
             rejected += info.outcome in {"rejected", "not finite"}
         seconds += process_time() - start
-        values[mark] = problem.objective(optimizer.x)
+        values[mark] = problem.objective(optimizer.here if stands else optimizer.x)
     return Run(values, seconds, rejected)

@@ -22,7 +22,7 @@ from benchmarks.problems import (
     autoencoder_value,
     flatten,
     ica_value,
-    ising_value,
+    ising_of,
     logistic_value,
     principal_components,
     quiet,
@@ -47,14 +47,7 @@ def logistic(rng: Rng) -> Problem:
 
 def ising(rng: Rng) -> Problem:
     """An Ising model of digits, by minimum probability flow."""
-    states = (mnist(5000)[0] > 0.3).astype(float)
-    size = states.shape[1]
-    rows, columns = np.triu_indices(size)
-    square = np.empty((size, size), dtype=np.intp)
-    square[rows, columns] = square[columns, rows] = np.arange(len(rows))
-    x0 = rng.normal(scale=0.01, size=len(rows))
-    fun = partial(ising_value, square=square, triangle=np.ravel_multi_index((rows, columns), square.shape))
-    return Problem("ising", "Ising model", True, x0, split(rng, N, states), fun)
+    return ising_of(rng, N, (mnist(5000)[0] > 0.3).astype(float), "Ising model")
 
 
 def ica(rng: Rng) -> Problem:

@@ -8,10 +8,8 @@ from dataclasses import asdict, dataclass
 from functools import cache, lru_cache
 from multiprocessing import get_context
 from pathlib import Path
-from time import process_time
 from typing import Any
 
-import numpy as np
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
@@ -19,7 +17,7 @@ import sumopt.core
 from benchmarks.competitors import run_competitor
 from benchmarks.lab.problems import make_problem
 from benchmarks.problems import quiet
-from sumopt.core import Optimizer, Options
+from benchmarks.runs import measure_sfo
 
 MARKS = (1, 2, 5, 10, 20, 50)
 
@@ -75,18 +73,8 @@ def work(job: Job) -> Record:
 def run_sfo(job: Job, settings: dict[str, Any]) -> Record:
     """F where the optimizer stands at the end of each pass, the best completed point or not: what it hides is shown."""
     problem = problem_of(job.problem, job.seed)
-    n = len(problem.batches)
-    opt = Optimizer(problem.x0, n, np.random.default_rng(job.seed), Options(**settings))
-    values, rejected, seconds = {0: problem.objective(problem.x0)}, 0, 0.0
-    for mark in range(1, job.passes + 1):
-        start = process_time()
-        while opt.evaluations < mark * n and opt.failure is None:
-            query = opt.ask()
-            info = opt.tell(query, *problem.fun(query.position, problem.batches[query.index]))
-            rejected += info.outcome in {"rejected", "not finite"}
-        seconds += process_time() - start
-        values[mark] = problem.objective(opt.here)
-    return Record(job, values, rejected, seconds)
+    run = measure_sfo(problem, job.seed, range(1, job.passes + 1), settings, stands=True)
+    return Record(job, {0: problem.objective(problem.x0), **run.values}, run.rejected, run.seconds)
 
 
 def read(path: Path) -> dict[Job, Record]:

@@ -171,18 +171,17 @@ class Optimizer:
 
     def _choose(self) -> int:
         """The subfunction to evaluate: one that is due, else the target rule's."""
-        again = Departure.FIRST_AGAIN in self._departures
-        if again and self.surrogate.updates == 1 and self._here is not self._home:
+        surrogate, again = self.surrogate, Departure.FIRST_AGAIN in self._departures
+        if again and surrogate.updates == 1 and self._here is not self._home:
             # Departure 2: the assumed curvature of the first is replaced by a measured one before others inherit it.
             return 0
-        surrogate = self.surrogate
         first = self._set.newcomer(surrogate.count)
         if first is None:
             first = self._set.replaced(surrogate.measured_at[: surrogate.count], surrogate.updates)
         if first is not None:
             return first
         with np.errstate(all="ignore"):
-            return self._target(self.surrogate, self._here.coordinates, self._rng)
+            return self._target(surrogate, self._here.coordinates, self._rng)
 
     def _observation(self, place: Place, value: float, gradient: Vector) -> Observation | None:
         """An answer in the shared subspace, which it may expand; None if it is not finite, or its square is not."""
@@ -276,8 +275,9 @@ class Optimizer:
         if watched and self._record.is_better(self._home, self.surrogate):
             # Departure 17: not this subfunction alone rose, the sum did; the best end of a pass is where we go on.
             self._home, failed = self._record.place, True
-            self.eta = min(self.eta, 2.0 * self._record.returned())
-        self.eta = shortened(self.eta) if failed else lengthened(self.eta, self.n)
+            self.eta = min(shortened(self.eta), self._record.returned())
+        else:
+            self.eta = shortened(self.eta) if failed else lengthened(self.eta, self.n)
         if self.eta < np.finfo(np.float64).eps:
             self.failure = (
                 "every step from here was rejected: either this is the minimum to within rounding, or gradients and "

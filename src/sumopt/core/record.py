@@ -46,6 +46,6 @@ class Record:
         return surrogate.total() - self._most > GROSS * descent or surrogate.least(here.coordinates) > self._most
 
     def returned(self) -> float:
-        """Note a return to the best position; the longest next step, which is halved with every return."""
+        """Note a return to the best position; what eta may be after it, which is halved with every return."""
         self._returns += 1
         return 0.5**self._returns
